@@ -10,7 +10,7 @@ namespace {
 struct ForwardTimes {
   std::vector<Megahertz> clocks;
   std::vector<Seconds> times;
-  std::size_t chosen = 0;  ///< place of its clock
+  std::size_t chosen = 0;  ///< index of its clock
 };
 
 Result<ForwardTimes> forward_times(const Frontier& frontier, int stage) {
@@ -28,7 +28,8 @@ Result<ForwardTimes> forward_times(const Frontier& frontier, int stage) {
   return forward;
 }
 
-/// Lowers the clock while that brings the forward nearer to `target`, or is faster after all.
+/// Lowers the clock to at most `most`, then further while that brings the forward nearer to
+/// `target` or makes it faster.
 void balance(ForwardTimes& stage, Seconds target, Megahertz most) {
   while (stage.chosen > 0 && stage.clocks[stage.chosen] > most) --stage.chosen;
   const auto distance = [&](std::size_t at) {

@@ -116,7 +116,7 @@ class EnvPipe {
   std::vector<int> critical_path() const {
     const Seconds resolution =
         form_ == EnvPipeForm::kEmulated ? kEmulatedResolution : kExactResolution;
-    // Times that are whole numbers of units are not rounded below them.
+    // The margin keeps whole numbers of units from being rounded down.
     const auto units = [&](Seconds time) {
       return static_cast<std::int64_t>(std::floor(time / resolution + 1e-9));
     };
@@ -148,8 +148,8 @@ class EnvPipe {
                                [&](int node) { return is_outer_[static_cast<std::size_t>(node)]; });
   }
 
-  /// Gives the instructions of the path that have its lowest clock a higher one.
-  /// \returns  false if all have their highest
+  /// Raises the clock of those instructions of the path that have its lowest clock.
+  /// \returns  false if all have their highest clock
   bool raise(const std::vector<int>& path) {
     std::vector<std::size_t> slow;
     Megahertz lowest{};

@@ -14,10 +14,9 @@ struct Exponential {
   double operator()(double x) const { return scale * std::exp(rate * x) + offset; }
 };
 
-/// Returns the exponential of least squared error. For a given rate the best scale and offset
-/// follow linearly, so that only the rate is searched for: the best of a grid, then by golden
-/// section.
-/// \param x, y  at least three, of the same length
+/// Returns the exponential with the least squared error. For a given rate the best scale and offset
+/// are a linear problem, so only the rate is searched: the best of a grid, then by golden section.
+/// \param x, y  at least three values each, of the same length
 /// \returns  nullopt if no falling exponential fits better than a constant
 std::optional<Exponential> fit_exponential(std::span<const double> x, std::span<const double> y);
 

@@ -7,15 +7,15 @@
 namespace harpe::plan {
 namespace {
 
-constexpr double kStep = 0.01;  ///< from one limit to the next, of the highest
+constexpr double kStep = 0.01;  ///< from one limit to the next, as a share of the highest
 
 Watts mean_power(const OperatingPoint& point) {
   return point.energy / point.time;
 }
 
-/// Returns what an instruction would draw without the limit under which it was measured, as a
-/// fraction of the limit: the inverse of `limited`. An instruction measured at the limit may want
-/// any higher power; the result is the least of them.
+/// Returns the power that an instruction would draw without the limit under which it was measured,
+/// as a fraction of the limit: the inverse of `limited`. An instruction measured at the limit can
+/// demand any higher power; the result is the least of them.
 double demand_behind(double measured, double softness) {
   const double bend = 1 - softness;
   if (measured <= bend || softness <= 0) return measured;
@@ -61,7 +61,7 @@ std::optional<OperatingPoint> under_limit(std::span<const OperatingPoint> points
       gpu.power_limit * demand_behind(mean_power(highest) / gpu.power_limit, gpu.limit_softness);
   const Watts allowed = limit * limited(demand / limit, gpu.limit_softness);
   if (mean_power(highest) <= allowed) return found;
-  // The highest clock that is low enough, and the one above it, which is not.
+  // The highest clock that is low enough, and the next clock, which is not.
   const auto low = std::find_if(plain.rbegin(), plain.rend(), [&](const OperatingPoint& point) {
     return mean_power(point) <= allowed;
   });

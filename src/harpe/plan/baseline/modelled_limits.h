@@ -9,10 +9,9 @@
 /// Model. Under a limit L the GPU lowers its clock until the instruction draws at most L. The power
 /// of an instruction at a clock is its profiled energy over its profiled time. Between two profiled
 /// clocks, time and power are interpolated linearly. The model of the GPU (harpe/gpu_model) adds
-/// how gradually a limit acts
-/// (`limit_softness`), what an unsteady clock costs (`throttle_loss`), and the highest limit.
-/// For profiles made by the model itself, the result agrees with the model within 2 % of time and
-/// 3 % of energy.
+/// how gradually a limit acts (`limit_softness`), the cost of an unsteady clock (`throttle_loss`),
+/// and the highest limit. For profiles made by the model itself, the result agrees with the model
+/// within 2 % of time and 3 % of energy.
 
 #include <optional>
 #include <span>
@@ -25,15 +24,15 @@
 
 namespace harpe::plan {
 
-/// Returns what an instruction takes under a power limit at the highest clock, as a point with
-/// that limit.
-/// \param points  of one instruction, by rising clock; only those without knobs are used
-/// \returns  nullopt if the GPU would fall below the lowest clock of `points`
+/// Estimates an instruction under a power limit at the highest clock, as a point with that limit.
+/// Returns nullopt if the GPU would fall below the lowest clock of `points`.
+/// \param points  of one instruction, by rising clock; points with knobs are ignored
 std::optional<OperatingPoint> under_limit(std::span<const OperatingPoint> points, Watts limit,
                                           const GpuModel& gpu);
 
-/// Returns the iteration of the frontier's pipeline under each limit, in steps of 1 % of the GPU's
-/// highest, down to the lowest that the profile has clocks for. Takes as long as `characterize`.
+/// Estimates the iteration of the frontier's pipeline under each limit, in steps of 1 % of the
+/// GPU's highest limit, down to the lowest limit for which the profile has clocks. Takes as long as
+/// `characterize`.
 Result<std::vector<OneSettingPoint>> modelled_limits(const Frontier& frontier, const GpuModel& gpu);
 
 }  // namespace harpe::plan

@@ -8,10 +8,11 @@
 namespace harpe::plan {
 namespace {
 
-// Relative difference of times or energies that counts as none.
+// Relative difference of times or energies up to which they count as equal.
 constexpr double kAlike = 1e-3;
 
-/// Returns the points that differ in that knob alone; of each power limit one.
+/// Returns the points that differ in `knob` alone; for each power limit, the point with the highest
+/// clock.
 std::vector<OneSettingPoint> differing_in(std::vector<OneSettingPoint> points, VariedKnob knob) {
   if (knob == VariedKnob::kClock) {
     std::erase_if(points, [](const auto& point) { return !point.setting.knobs.empty(); });
@@ -34,7 +35,8 @@ std::vector<OneSettingPoint> differing_in(std::vector<OneSettingPoint> points, V
 
 std::vector<OneSettingPoint> best_points(std::vector<OneSettingPoint> points,
                                          const StragglerWait& wait) {
-  // Before the best are kept: a setting that needs more than a faster one may wait for less.
+  // Adds the waits before the best are kept: a setting that needs more energy than a faster one can
+  // wait less, and need less in total.
   for (OneSettingPoint& point : points) {
     if (point.iteration_time >= wait.until) continue;
     point.iteration_energy += wait.power * (wait.until - point.iteration_time);
@@ -59,7 +61,8 @@ std::vector<OneSettingPoint> one_setting_curve(std::vector<OneSettingPoint> poin
 
 Rivals rivals_of(std::span<const OneSettingPoint> curve, Seconds time, Joules energy,
                  Joules all_max) {
-  // Along a curve energy falls: the slowest takes the least, and the first within is the fastest.
+  // Energy falls along a curve: the slowest point needs the least, and the first one within
+  // is the fastest.
   const auto fastest_within = [&](Joules most) -> std::optional<OneSettingPoint> {
     const auto place = std::ranges::find_if(
         curve, [&](const OneSettingPoint& point) { return point.iteration_energy <= most; });

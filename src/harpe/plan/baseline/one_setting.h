@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// The alternatives to a plan: one clock, or one power limit, for all GPUs of the job and all
-/// instructions. Pure.
+/// One clock, or one power limit, for all GPUs of the job and all instructions: the alternatives to
+/// a plan. Pure.
 ///
 ///   using namespace harpe::plan;
 ///   const auto clocks = one_setting_curve(frontier.one_setting(), VariedKnob::kClock);
@@ -24,28 +24,29 @@ enum class VariedKnob : unsigned char { kClock, kPowerLimit };
 
 /// The wait of an iteration for a straggler.
 struct StragglerWait {
-  Seconds until{0};  ///< iteration time of the straggler; 0: none
-  Watts power{0};    ///< of all waiting GPUs of the pipeline together
+  Seconds until{0};  ///< iteration time of the straggler; 0 if there is none
+  Watts power{0};    ///< total power of all waiting GPUs of the pipeline
 };
 
-/// Returns the points that no other beats in time and energy, fastest first, the wait included in
-/// both. O(n log n).
+/// Returns the points that no other beats in both time and energy, fastest first; both include the
+/// wait. O(n log n).
 std::vector<OneSettingPoint> best_points(std::vector<OneSettingPoint> points,
                                          const StragglerWait& wait = {});
 
-/// Returns the `best_points` among those that differ in that knob alone. Of the clocks of a power
-/// limit it takes the highest: a limit leaves the choice of the clock to the GPU. O(n log n).
+/// Returns the `best_points` among the points that vary only `knob`. Of several clocks at one power
+/// limit, takes the highest: a limit leaves the choice of the clock to the GPU. O(n log n).
 std::vector<OneSettingPoint> one_setting_curve(std::vector<OneSettingPoint> points, VariedKnob knob,
                                                const StragglerWait& wait = {});
 
 /// The points of a curve that a plan is compared with.
 struct Rivals {
-  /// Least energy among those that end by `time`, within 0.1 %; nullopt if all are slower.
+  /// Point of least energy that ends by `time`, within 0.1 %; nullopt if all are slower.
   std::optional<OneSettingPoint> no_slower;
-  /// The fastest that takes at least 0.1 % less energy than all-max, if `no_slower` does not.
+  /// Fastest point that takes at least 0.1 % less energy than all-max; nullopt if `no_slower` does,
+  /// or if there is none.
   std::optional<OneSettingPoint> next_cheaper;
-  /// The fastest setting that takes no more energy than the plan. nullopt if `no_slower` takes no
-  /// more either, or if that setting is `next_cheaper`.
+  /// Fastest point that takes no more energy than the plan; nullopt if `no_slower` does, if it is
+  /// the setting of `next_cheaper`, or if there is none.
   std::optional<OneSettingPoint> as_cheap;
 };
 /// \param curve         fastest first

@@ -17,40 +17,40 @@
 namespace harpe::plan {
 namespace {
 
-// The walk along a frontier by one unit of time a step, as Perseus publishes it (SOSP'24, section
-// 5, and its library lowtime). For comparisons: Harpe's own frontier needs neither units nor a
-// fit. Pure.
+// The walk along a frontier that Perseus publishes (SOSP'24, section 5, and its library lowtime):
+// each step shortens the iteration by one unit of time. For comparisons: Harpe's own frontier needs
+// neither units nor a fit. Pure.
 //
-// Model. Every activity takes a whole number of units between its shortest and its longest; a
-// convex function says what it costs at each. All begin at their longest. A step finds the
-// activities that are critical, and in their graph the cheapest way to end one unit sooner: a
-// minimum cut with lower bounds, activities across it one unit shorter, those across it backwards
-// one unit longer.
+// Model. The duration of an activity is a whole number of units from its shortest to its longest; a
+// convex function gives its cost. All activities begin at their longest. A step finds the critical
+// activities and, in their graph, the cheapest way to shorten the iteration by one unit: a minimum
+// cut with lower bounds. Activities that cross the cut forwards become one unit shorter, activities
+// that cross it backwards one unit longer.
 //
-// The flow of a step is kept for the next one, which mostly needs a few paths more; the cut
-// nearest to the source is the same whichever flow proves it.
+// Each step starts from the flow of the previous step, which usually needs only a few more paths.
+// The minimum cut nearest to the source is the same for every maximum flow.
 
 /// An activity between two events.
 struct UnitActivity {
   int from = 0, to = 0;  ///< events
   std::int64_t shortest = 0, longest = 0;
-  /// Cost at a number of units between the two; empty if both are the same.
+  /// Cost for a number of units from `shortest` to `longest`; empty if both are equal.
   std::function<double(std::int64_t)> cost = {};
 };
 
-/// `to` not before `from` and `lag` units.
+/// A constraint: event `to` is at least `lag` units after event `from`.
 struct UnitDependency {
   int from = 0, to = 0;
   std::int64_t lag = 0;
 };
 
 struct UnitNetwork {
-  int events = 0;  ///< 0: the beginning; events - 1: the end
+  int events = 0;  ///< event 0 is the beginning, event `events` - 1 the end
   std::vector<UnitActivity> activities;
   std::vector<UnitDependency> dependencies;
 };
 
-/// A change of a step: the activity and its units from then on.
+/// One change in a step: an activity and its new number of units.
 struct UnitChange {
   int activity = 0;
   std::int64_t units = 0;
@@ -59,7 +59,7 @@ struct UnitChange {
 /// The frontier as steps of one unit each.
 struct UnitSteps {
   std::int64_t slowest = 0;                    ///< units of the iteration before the first step
-  std::vector<std::vector<UnitChange>> steps;  ///< each ends one unit sooner than the one before
+  std::vector<std::vector<UnitChange>> steps;  ///< each shortens the iteration by one unit
 };
 
 // The published algorithm counts costs in millionths, and gives arcs that cannot be cut a capacity
@@ -132,7 +132,7 @@ class Walk {
     }
   }
 
-  /// Marks the arcs without slack. \returns the units of the whole
+  /// Marks the arcs without slack as critical. Returns the length of the whole network in units.
   std::int64_t find_critical() {
     std::vector<std::int64_t> earliest(order_.size(), 0);
     for (const int event : order_) {
@@ -157,7 +157,7 @@ class Walk {
     return whole;
   }
 
-  /// Returns the cost of one unit less than `units`, in millionths, rounded down.
+  /// Returns the change in cost from `units` to one unit less, in millionths, rounded down.
   std::int64_t price(const UnitActivity& activity, std::int64_t units) const {
     const double change = std::abs(activity.cost(units - 1) - activity.cost(units));
     return static_cast<std::int64_t>(std::floor(change * kMillionth));
@@ -174,12 +174,12 @@ class Walk {
       if (is_shortest && is_longest) continue;
       if (!is_longest) arc.low = price(activity, units + 1);
       if (!is_shortest) arc.high = price(activity, units) + (is_longest ? 0 : 1);
-      arc.high = std::max(arc.high, arc.low);  // a curve that is not convex
+      arc.high = std::max(arc.high, arc.low);  // for a curve that is not convex
     }
   }
 
-  /// Brings the flow of the step before within the bounds of this one.
-  /// \returns  false if no flow is
+  /// Adapts the flow of the previous step to the bounds of this step.
+  /// \returns  false if no flow is feasible
   bool make_feasible() {
     std::vector<std::int64_t> excess(static_cast<std::size_t>(network_.events), 0);
     for (Arc& arc : arcs_) {
@@ -189,7 +189,7 @@ class Walk {
       excess[static_cast<std::size_t>(arc.to)] += more;
       excess[static_cast<std::size_t>(arc.from)] -= more;
     }
-    // Beginning and end exchange what they like.
+    // The beginning and the end can have any excess.
     excess.front() = excess.back() = 0;
     for (int event = 1; event < sink(); ++event) {
       auto& here = excess[static_cast<std::size_t>(event)];
@@ -204,7 +204,8 @@ class Walk {
     return true;
   }
 
-  /// Sends some excess of an event to one that lacks it, or to beginning or end.
+  /// Sends excess of an event to an event with a deficit, or to the beginning or the end. Returns
+  /// false if no path exists.
   bool drain(int event, std::vector<std::int64_t>& excess) {
     const auto takes = [&](int other) {
       return other == 0 || other == sink() || excess[static_cast<std::size_t>(other)] < 0;
@@ -220,7 +221,8 @@ class Walk {
     return true;
   }
 
-  /// Brings an event what it lacks, from beginning or end.
+  /// Sends flow from the beginning or the end to an event with a deficit. Returns false if
+  /// no path exists.
   bool feed(int event, std::vector<std::int64_t>& excess) {
     for (const int source : {0, sink()}) {
       if (search(source, [&](int other) { return other == event; }) < 0) continue;
@@ -237,8 +239,9 @@ class Walk {
     return true;
   }
 
-  /// Looks for the nearest event of a kind along arcs that take more flow, breadth first.
-  /// \returns  -1 if there is none; `came_by_` then has all that were reached
+  /// Finds the nearest event that satisfies `is_target`, breadth first along arcs that
+  /// accept more flow.
+  /// \returns  -1 if there is none; `came_by_` then marks all reached events
   template <class IsTarget>
   int search(int from, const IsTarget& is_target) {
     came_by_.assign(static_cast<std::size_t>(network_.events), kUnreached);
@@ -264,7 +267,7 @@ class Walk {
     return -1;
   }
 
-  /// Sends as much as the path that `search` has found takes. \returns how much
+  /// Pushes up to `most` flow along the path that `search` found. Returns the amount.
   std::int64_t push(int from, int to, std::int64_t most) {
     const auto along = [&](const auto& act) {
       for (int event = to; event != from;) {
@@ -281,7 +284,7 @@ class Walk {
     return most;
   }
 
-  /// Returns the changes across the cut that `search` has left; empty if the walk ends here.
+  /// Returns the changes across the cut that the last `search` marked; empty if the walk ends here.
   std::vector<UnitChange> cut() const {
     std::vector<UnitChange> changes;
     bool shortens = false;
@@ -315,11 +318,11 @@ class Walk {
   std::vector<std::int64_t> units_;                   // of each activity
   std::vector<Arc> arcs_;                             // activities, then dependencies
   std::vector<std::vector<int>> leaving_, arriving_;  // of each event
-  std::vector<int> order_;                            // of events
+  std::vector<int> order_;                            // events in topological order
   std::vector<int> came_by_, queue_;                  // of the newest search: the arc to each event
 };
 
-/// Walks from the slowest to the fastest. Requires an acyclic network.
+/// Returns the steps from the slowest to the fastest iteration. Requires an acyclic network.
 UnitSteps walk_unit_steps(const UnitNetwork& network) {
   return Walk(network).run();
 }
@@ -332,10 +335,11 @@ struct Choices {
     Joules energy;
   };
   std::vector<Choice> choices;
-  std::function<double(double)> curve = {};  ///< effective joules over units; if there is a choice
+  std::function<double(double)> curve = {};  ///< effective joules over units; empty without choices
 };
 
-/// Returns the points that no other beats in `share` of their time and energy.
+/// Returns the points without knobs that no other such point beats in both time and energy, reduced
+/// by the factor `share`.
 std::vector<OperatingPoint> unbeaten(std::span<const OperatingPoint> points, double share) {
   std::vector<OperatingPoint> kept;
   for (const OperatingPoint& point : points) {
@@ -351,7 +355,8 @@ std::vector<OperatingPoint> unbeaten(std::span<const OperatingPoint> points, dou
 
 constexpr std::size_t kFewPoints = 3;
 
-/// Returns the convex piecewise linear function through the ends of at most three points.
+/// Returns the convex piecewise linear function through the ends of at most three points, and
+/// through the middle point if it lies below their line.
 std::function<double(double)> lines_through(std::vector<double> x, std::vector<double> y) {
   const auto line = [](double x0, double y0, double x1, double y1) {
     return [=](double at) { return y0 + (y1 - y0) * (at - x0) / (x1 - x0); };
@@ -368,7 +373,7 @@ Result<Choices> choices_of(std::span<const OperatingPoint> points, Watts blockin
                            const PerseusOptions& options) {
   std::vector<OperatingPoint> kept = unbeaten(points, 1);
   if (kept.size() <= kFewPoints) kept = unbeaten(points, options.noise_factor);
-  std::map<std::int64_t, Choices::Choice> by_units;  // of the same units the dearest
+  std::map<std::int64_t, Choices::Choice> by_units;  // the dearest choice for each number of units
   for (const OperatingPoint& point : kept) {
     const auto units = static_cast<std::int64_t>(std::floor(point.time / options.unit));
     const Choices::Choice choice{.clock = point.clock, .units = units, .energy = point.energy};
@@ -423,10 +428,10 @@ struct PerseusFrontier::Data {
   PerseusOptions options;
   std::vector<Watts> blocking_power;  // of each stage, per GPU
   int gpus_per_stage;
-  std::vector<const Choices*> choices;  // of each node; null: a transfer
+  std::vector<const Choices*> choices;  // of each node; null for a transfer
   std::map<std::tuple<int, int, InstructionKind>, Choices> tables;
   UnitNetwork network;
-  Joules fixed_energy{0};  // effective, of what has no choice, per GPU
+  Joules fixed_energy{0};  // effective, of the nodes without a choice, per GPU
   UnitSteps steps;
 };
 
@@ -443,7 +448,7 @@ Result<const Choices*> PerseusFrontier::Data::choices_at(const PipelineNode& nod
   return &table->second;
 }
 
-/// Returns how long the node may take and at what cost. Events are set by `add_node`.
+/// Returns the activity of a node without its events, and records the node's choices.
 Result<UnitActivity> PerseusFrontier::Data::activity_of(const PipelineNode& node) {
   UnitActivity activity;
   if (node.stage < 0) {
@@ -467,7 +472,7 @@ Result<UnitActivity> PerseusFrontier::Data::activity_of(const PipelineNode& node
   return activity;
 }
 
-/// Adds a node between two events of its own, after the beginning and before the end of all.
+/// Adds a node between two new events, after the beginning and before the end of the network.
 Status PerseusFrontier::Data::add_node(int place) {
   const int start = 1 + 2 * place, end = start + 1;
   UnitActivity activity =
@@ -491,7 +496,7 @@ Status PerseusFrontier::Data::build() {
   return ok_status();
 }
 
-/// Returns what each step plans: times in units, energies by the curves.
+/// Returns the planned figures of each step: times in whole units, energies from the curves.
 std::vector<PerseusFrontier::Point> PerseusFrontier::Data::points() const {
   Watts blocking{0};
   for (const Watts power : blocking_power) blocking = blocking + power;
@@ -535,7 +540,7 @@ Result<Plan> PerseusFrontier::plan(std::size_t point, const PlanOptions& pricing
   std::vector<std::vector<Megahertz>> clocks(static_cast<std::size_t>(pipeline.schedule().stages));
   for (std::size_t i = 0; i < static_cast<std::size_t>(pipeline.instructions()); ++i) {
     Megahertz clock{};
-    // The slowest that is as fast as planned.
+    // The slowest clock that is at least as fast as planned.
     if (const Choices* choices = data_->choices[i])
       for (const Choices::Choice& choice : choices->choices)
         if (choice.units <= units[i] || clock == Megahertz{}) clock = choice.clock;
@@ -545,7 +550,7 @@ Result<Plan> PerseusFrontier::plan(std::size_t point, const PlanOptions& pricing
 }
 
 Result<Plan> PerseusFrontier::plan_by(Seconds deadline, const PlanOptions& pricing) const {
-  // Real times fall with planned ones, but for what clocks between units make of it.
+  // Real times fall with planned times, apart from the rounding of units to clocks.
   std::size_t late = 0, in_time = points_.size() - 1;
   Plan best = HARPE_TRY(plan(in_time, pricing));
   if (best.iteration_time > deadline) return best;

@@ -2,12 +2,12 @@
 /// \file
 /// Networks whose arcs may be shortened at a price: the linear time-cost trade-off problem.
 ///
-/// Every node v has a potential (a time) p(v). An arc from u to v asks for p(v) - p(u) >= its
-/// length, and its length may be chosen: the cost of an arc is convex, piecewise linear and falls
-/// with its length, given as a `Curve`. For a horizon T = p(sink) - p(source) the least total cost
-/// C(T) is convex, piecewise linear and falls with T. Its slope at T is minus the value of a
-/// maximum flow: arc flow is the marginal cost of the arc's length (linear programming duality;
-/// Fulkerson 1961, Kelley 1961). All numbers are integers, so no tolerance exists anywhere.
+/// Every node v has a potential (a time) p(v). An arc from u to v requires p(v) - p(u) >= its
+/// length. The length is a variable: the cost of an arc is a convex, piecewise linear function that
+/// falls with the length, given as a `Curve`. For a horizon T = p(sink) - p(source) the least total
+/// cost C(T) is convex, piecewise linear and falls with T. Its slope at T is minus the value of a
+/// maximum flow: the flow of an arc is the marginal cost of its length (linear programming duality;
+/// Fulkerson 1961, Kelley 1961). All numbers are integers, so that no tolerances are needed.
 
 #include <cstdint>
 #include <limits>
@@ -16,23 +16,23 @@
 
 namespace harpe::plan::flow {
 
-/// No bound on the flow of an arc that cannot be shortened further. Also bounds every flow in use.
+/// The capacity of an arc that cannot be shortened further. Larger than every flow in use.
 inline constexpr std::int64_t kUnbounded = std::int64_t{1} << 60;
 
-/// The cost of an arc as a function of its length: `length[0]` costs nothing, and shortening from
-/// `length[j - 1]` to `length[j]` costs `rate[j]` for each unit. Longer than `length[0]` is free.
-/// Invariants: at least one length; lengths strictly fall; rates strictly rise, `rate[0] == 0`, the
-/// rest > 0; `rate` ends with a sentinel `kUnbounded`, so that `rate.size() == length.size() + 1`.
+/// The cost of an arc as a function of its length: `length[0]` and longer lengths cost nothing, and
+/// shortening from `length[j - 1]` to `length[j]` costs `rate[j]` per unit. Invariants: at least
+/// one length; lengths strictly fall; rates strictly rise, `rate[0] == 0`, the rest > 0; `rate`
+/// ends with a sentinel `kUnbounded`, so that `rate.size() == length.size() + 1`.
 struct Curve {
   std::vector<std::int64_t> length;
   std::vector<std::int64_t> rate;
 
-  /// A curve without a choice.
+  /// Returns a curve with a single length.
   static Curve fixed(std::int64_t length) { return {{length}, {0, kUnbounded}}; }
 };
 
-/// An arc whose length is that of its curve: p(head) - p(tail) + shift >= length. Shifts let
-/// contracted networks share curves.
+/// An arc whose curve gives its length: p(head) - p(tail) + shift >= length. Shifts allow
+/// contracted networks to share curves.
 struct Arc {
   std::int32_t tail = 0;
   std::int32_t head = 0;
@@ -40,7 +40,7 @@ struct Arc {
   std::int64_t shift = 0;
 };
 
-/// A network without circles in which every node lies on a path from `source` to `sink`.
+/// An acyclic network in which every node lies on a path from `source` to `sink`.
 struct Network {
   std::int32_t nodes = 0;
   std::int32_t source = 0;
@@ -50,11 +50,11 @@ struct Network {
 };
 
 /// An optimal pair for one horizon: potentials, and a flow of `value` from source to sink that
-/// satisfies complementary slackness with them: an arc of length x carries the rates of its curve
-/// around x (see `flow_range`).
+/// satisfies complementary slackness with them. The flow of an arc of length x lies between the
+/// rates of its curve around x (see `flow_range`).
 struct State {
-  std::vector<std::int64_t> potential;  ///< one a node; that of the source is 0
-  std::vector<std::int64_t> flow;       ///< one an arc
+  std::vector<std::int64_t> potential;  ///< one per node; 0 for the source
+  std::vector<std::int64_t> flow;       ///< one per arc
   std::int64_t value = 0;
 
   std::int64_t horizon(const Network& network) const {
@@ -68,9 +68,9 @@ struct FlowRange {
   std::int64_t high = 0;
 };
 
-/// Index j with length[j] <= x < length[j - 1] (0 for x >= length[0]). Requires x >= the shortest
-/// length.
-/// \param hint  where to start looking.
+/// Returns the index j with length[j] <= x < length[j - 1] (0 for x >= length[0]). Requires x >=
+/// the shortest length.
+/// \param hint  index at which the search starts
 inline int step_at(const Curve& curve, std::int64_t x, int hint) {
   int j = hint;
   while (j > 0 && x >= curve.length[j - 1]) --j;
@@ -83,13 +83,13 @@ inline FlowRange flow_range(const Curve& curve, int step, std::int64_t x) {
   return {curve.rate[step], curve.rate[step]};
 }
 
-/// Incident arcs of every node in compressed rows. Entry `2 * arc` leads from tail to head, `2 *
-/// arc + 1` back.
+/// Incident arcs of every node in compressed rows. Code `2 * arc` leads from tail to head, `2 * arc
+/// + 1` from head to tail.
 class Incidence {
  public:
   struct Entry {
     std::int32_t code;
-    std::int32_t node;  ///< the other end
+    std::int32_t node;  ///< node at the other end
   };
   explicit Incidence(const Network& network);
   std::span<const Entry> of(std::int32_t node) const {
@@ -101,16 +101,16 @@ class Incidence {
   std::vector<Entry> entries_;
 };
 
-/// The optimum at the longest horizon worth having: every arc at `length[0]`, no flow, earliest
-/// potentials. O(nodes + arcs). Returns an empty state when the network has a circle.
+/// Returns the optimum at the longest useful horizon: every arc at `length[0]`, no flow, earliest
+/// potentials. Returns an empty state if the network has a cycle. O(nodes + arcs).
 State slowest(const Network& network);
 
-/// Earliest potentials for given arc lengths (one an arc), empty when there is a circle. O(nodes +
-/// arcs).
+/// Returns the earliest potentials for given arc lengths (one per arc), empty if the network has a
+/// cycle. O(nodes + arcs).
 std::vector<std::int64_t> earliest(const Network& network, std::span<const std::int64_t> lengths);
 
-/// Whether `state` is optimal for `network`: lengths feasible, flow conserved, complementary
-/// slackness. O(nodes + arcs).
+/// Returns true if `state` is optimal for `network`: lengths are feasible, flow is conserved, and
+/// complementary slackness holds. O(nodes + arcs).
 bool is_optimal(const Network& network, const State& state);
 
 }  // namespace harpe::plan::flow

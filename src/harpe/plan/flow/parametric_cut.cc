@@ -58,8 +58,8 @@ void ParametricCut::leave_cut(std::int32_t index) {
   length_[last.arc].place = place;
 }
 
-// Puts an arc across the closed cut on watch. As soon as the horizon shrinks it lies strictly
-// between two lengths, where its present flow is the only one allowed.
+// Watches an arc across the closed cut for the next length of its curve. As soon as the horizon
+// shrinks, its length is strictly between two lengths, where only its present flow is allowed.
 void ParametricCut::watch(std::int32_t index) {
   ArcLength& arc = length_[index];
   const Curve& curve = network_.curves[network_.arcs[index].curve];
@@ -76,7 +76,7 @@ void ParametricCut::watch(std::int32_t index) {
   crossing_[arc.place].distance = distance;
 }
 
-// An arc across the cut has reached a length of its curve, which opens it outwards.
+// Opens an arc across the cut outwards when it has reached a length of its curve.
 void ParametricCut::reach(std::int32_t index) {
   ArcLength& arc = length_[index];
   const Curve& curve = network_.curves[network_.arcs[index].curve];
@@ -87,8 +87,8 @@ void ParametricCut::reach(std::int32_t index) {
   pending_.push_back(index);
 }
 
-// Grows the tree in `queue` over all nodes without a tree, along arcs that are open towards it or
-// along all.
+// Grows the tree in `queue` over all nodes without a tree, along arcs that are open towards the
+// tree or, if `open_only` is false, along all arcs.
 void ParametricCut::span(std::vector<std::int32_t>& queue, bool open_only) {
   for (std::size_t i = 0; i < queue.size(); ++i) {
     for (const auto& entry : trees_.incident(queue[i])) {
@@ -129,7 +129,7 @@ void ParametricCut::raise_value(std::int64_t amount) {
   value_ += amount;
 }
 
-// Raises the flow along the tree path through an arc across the cut, which was looked at last.
+// Raises the flow along the tree path of the last `look`, through an arc across the cut.
 void ParametricCut::augment(std::int32_t code, std::int64_t amount) {
   send(code, amount);
   for (std::size_t i = 0; i < path_size_; ++i) send(path_[i], amount);
@@ -137,7 +137,7 @@ void ParametricCut::augment(std::int32_t code, std::int64_t amount) {
   stalled_ = 0;
 }
 
-// Follows a half of the tree path for some steps, or up to an arc that is blocked.
+// Follows one half of the tree path for `steps` steps, or to a blocked arc.
 void ParametricCut::follow(Half& half, std::size_t steps) {
   std::int32_t v = half.at;
   std::size_t size = path_size_;
@@ -162,8 +162,8 @@ void ParametricCut::follow(Half& half, std::size_t steps) {
   path_size_ = size;
 }
 
-// Follows both halves of the tree path by turns, each up to an arc that is blocked, and not much
-// further than the other when that is.
+// Follows both halves of the tree path in turn, each to its end or to a blocked arc. If one half is
+// blocked, stops soon after in the other half.
 ParametricCut::Path ParametricCut::look(std::int32_t code) {
   Half to_source{.at = from(code), .reverse = 1};
   Half to_sink{.at = to(code), .reverse = 0};
@@ -180,8 +180,8 @@ ParametricCut::Path ParametricCut::look(std::int32_t code) {
           .at_sink = to_sink.narrowest};
 }
 
-// Moves the cut from an open arc to where its tree path is blocked, that is, takes no more than
-// `blocked`: on the way to the sink or to the source, whichever has the smaller subtree behind it.
+// Moves the cut from an open arc to an arc of its tree path with a residual of at most `blocked`.
+// If both halves of the path have such an arc, the smaller subtree moves.
 void ParametricCut::move_cut(std::int32_t code, const Path& path, std::int64_t blocked) {
   bool towards_sink = path.to_sink <= blocked;
   if (towards_sink && path.to_source <= blocked)
@@ -193,10 +193,9 @@ void ParametricCut::move_cut(std::int32_t code, const Path& path, std::int64_t b
   }
 }
 
-// Closes the cut. Returns false when the flow has no bound, that is, when the horizon cannot shrink
-// any more.
+// Closes the cut. Returns false if the flow is unbounded: the horizon cannot shrink further.
 bool ParametricCut::settle() {
-  for (std::size_t next = 0; next < pending_.size();) {  // grows on the way
+  for (std::size_t next = 0; next < pending_.size();) {  // `pending_` grows in the loop
     const std::int32_t arc = pending_[next++];
     if (length_[arc].place < 0) continue;
     const std::int32_t code = outward(arc);
@@ -219,7 +218,7 @@ bool ParametricCut::settle() {
 }
 
 // Maximises the flow by breadth-first search from the source and rebuilds both trees: the fixed
-// side becomes what the source reaches. Returns false when the flow has no bound.
+// side becomes the set of nodes that the source reaches. Returns false if the flow is unbounded.
 bool ParametricCut::rebuild() {
   while (!crossing_.empty()) leave_cut(crossing_.back().arc);
   pending_.clear();
@@ -257,7 +256,7 @@ bool ParametricCut::rebuild() {
 }
 
 // Shrinks the horizon until an arc across the cut reaches a length of its curve, or by `limit` in
-// all. Returns whether one did. Looks at every arc across the cut.
+// total. Returns false if it reached `limit`. Visits every arc across the cut.
 bool ParametricCut::advance(std::int64_t limit) {
   for (const std::int32_t arc : fresh_) {
     if (length_[arc].place >= 0) watch(arc);
@@ -303,7 +302,7 @@ Stop ParametricCut::run(const Limits& limits, std::vector<Breakpoint>& breakpoin
   }
 }
 
-// A spanning tree of the network from the source, along which potentials add up from lengths.
+// Finds a spanning tree of the network from the source. Lengths add up to potentials along it.
 void ParametricCut::plant() {
   std::vector<std::uint8_t> seen(static_cast<std::size_t>(network_.nodes), 0);
   std::vector<std::int32_t> queue{network_.source};

@@ -1,29 +1,29 @@
 #pragma once
 /// \file
-/// Shortens the horizon of a network from breakpoint to breakpoint, at least cost.
+/// Parametric minimum cut, which shortens the horizon of a network from breakpoint to breakpoint
+/// at least cost.
 ///
-/// The nodes are split by a cut whose arcs carry all the flow they can: a fixed side with the
-/// source, and a moving side with the sink. While the horizon shrinks, the moving side moves with
-/// the sink: arcs across the cut from fixed to moving side get shorter, arcs across it the other
-/// way get longer (an instruction is slowed down where others speed up). The next breakpoint is
-/// where an arc across the cut reaches another length of its curve; there it opens, that is, it may
-/// carry more flow. Then either an augmenting path leads through it, or part of one side goes over
-/// to the other.
+/// A saturated cut divides the nodes into a fixed side with the source and a moving side with the
+/// sink. While the horizon shrinks, the moving side moves with the sink: arcs across the cut from
+/// the fixed to the moving side get shorter, arcs in the other direction get longer (an instruction
+/// slows down where others speed up). The next breakpoint is the horizon at which an arc across the
+/// cut reaches another length of its curve. The arc then opens: it may carry more flow. After that,
+/// either an augmenting path through the arc exists, or part of one side changes to the other side.
 ///
-/// Each side keeps a spanning tree, rooted at source or sink, in the manner of a network simplex
-/// method. When an arc across the cut opens, its path to both roots is looked up in the trees:
-/// without a blocked arc on it, the flow rises; and the subtree behind a blocked arc is hung to the
-/// other tree by the open arc, which moves the cut to where it is blocked.
+/// Each side has a spanning tree, rooted at source or sink, as in a network simplex method. When an
+/// arc across the cut opens, the engine looks up its path to both roots in the trees. If no arc on
+/// the path is blocked, the flow rises. If an arc is blocked, the subtree behind it is attached to
+/// the other tree by the open arc, which moves the cut to the blocked arc.
 ///
-/// Cost. A step, to the next horizon at which an arc across the cut reaches a length, passes over
-/// all arcs across the cut, twice: O(cut). Then each arc that opens costs its tree path and, where
-/// that is blocked, what changes sides (see `SideTrees`). The cut of a pipeline has one to three
-/// arcs a stage, whatever the number of micro-batches, so that the passes take a fiftieth of the
-/// time, and a heap of distances would not repay its upkeep by arcs that enter and leave. Nothing
-/// is searched, except when more changes of sides in a row than there are nodes (and 1000) bring
-/// neither flow nor a shorter horizon: then the flow is maximised and the trees are rebuilt by
-/// searches of O(nodes + arcs) each, after which one of the two must follow. That makes the method
-/// finite whatever the trees look like.
+/// Cost. A step to the next horizon at which an arc across the cut reaches a length passes over all
+/// arcs across the cut twice: O(cut). Then each arc that opens costs its tree path and, if the path
+/// is blocked, the nodes that change sides (see `SideTrees`). The cut of a pipeline has one to
+/// three arcs per stage for any number of micro-batches. The passes therefore take only a fiftieth
+/// of the time, and a heap of distances would cost more for arcs that enter and leave than it
+/// saves. The engine searches the network only if more than nodes + 1000 changes of sides in a row
+/// neither raise the flow nor shorten the horizon. It then maximises the flow and rebuilds the
+/// trees by searches of O(nodes + arcs) each, after which the flow or the horizon must change. This
+/// makes the method finite for all trees.
 
 #include <cstdint>
 #include <limits>
@@ -34,8 +34,8 @@
 
 namespace harpe::plan::flow {
 
-/// Where the slope of the cost changes: at `horizon` the flow rises to `value`. The shortest
-/// horizon, where it rises without bound, is not one.
+/// A horizon at which the slope of the cost changes: the flow rises to `value`. The shortest
+/// horizon, at which the flow is unbounded, is not a breakpoint.
 struct Breakpoint {
   std::int64_t horizon = 0;
   std::int64_t value = 0;
@@ -47,8 +47,8 @@ enum class Stop : unsigned char {
   kLimit,    ///< a limit was reached
 };
 
-/// When to stop: exactly at `horizon`, with the flow of longer horizons, or after so many more
-/// steps.
+/// Limits of a run: it stops exactly at `horizon`, with the flow of longer horizons, or after
+/// `steps` more steps.
 struct Limits {
   std::int64_t horizon = std::numeric_limits<std::int64_t>::min();
   std::int64_t steps = std::numeric_limits<std::int64_t>::max();
@@ -60,36 +60,36 @@ class ParametricCut {
   /// `state` must be optimal for `network` (see `is_optimal`). O(nodes + arcs).
   ParametricCut(const Network& network, const State& state, const Division& division = {});
 
-  /// Goes on until a limit, appending to `breakpoints` wherever the flow rises (one entry a
-  /// horizon). May be called again. A step costs what is said above.
+  /// Shortens the horizon until a limit is reached, and appends to `breakpoints` each horizon at
+  /// which the flow rises (one entry per horizon). May be called again. See above for the cost.
   Stop run(const Limits& limits, std::vector<Breakpoint>& breakpoints);
 
-  /// The optimum at the present horizon. O(nodes + arcs).
+  /// Returns the optimum at the present horizon. O(nodes + arcs).
   State state() const;
   std::int64_t horizon() const { return start_ - offset_; }
   std::int64_t value() const { return value_; }
-  /// Distinct horizons at which an arc across the cut reached a length of its curve.
+  /// Returns the number of horizons at which an arc across the cut reached a length of its curve.
   std::int64_t steps() const { return steps_; }
 
  private:
-  /// What changes of an arc, and its ends beside it: read together where arcs enter and leave the
-  /// cut.
+  /// The variable data of an arc, stored with its ends because both are read together when arcs
+  /// enter and leave the cut.
   struct ArcLength {
-    std::int64_t length;  ///< as of offset `since`
+    std::int64_t length;  ///< length at offset `since`
     std::int64_t since;
     std::int32_t step;   ///< see `step_at`
-    std::int32_t place;  ///< in `crossing_`, or -1
+    std::int32_t place;  ///< index in `crossing_`; -1 if not across the cut
     std::int32_t tail, head;
   };
-  /// An arc across the cut and how far the horizon may shrink until it reaches another length of
-  /// its curve.
+  /// An arc across the cut and the distance by which the horizon may shrink until the arc reaches
+  /// another length of its curve.
   struct Crossing {
     std::int64_t distance;
     std::int32_t arc;
   };
 
-  /// Where the tree path through an arc across the cut takes the least more flow: on the way to
-  /// each root, the nearest node whose arc to the parent does.
+  /// The bottlenecks of the tree path through an arc across the cut: for each root, the least
+  /// residual capacity on the way there and the first node whose arc to the parent has it.
   struct Path {
     std::int64_t to_source = kUnbounded;
     std::int64_t to_sink = kUnbounded;
@@ -97,22 +97,22 @@ class ParametricCut {
     std::int32_t at_sink = -1;
   };
 
-  /// A half of it, as far as it was followed.
+  /// The visited part of one half of a tree path.
   struct Half {
     std::int32_t at = -1;      ///< node
-    std::int32_t reverse = 0;  ///< 1 where flow goes against it
+    std::int32_t reverse = 0;  ///< 1 if the flow runs against the walk to the root
     std::int32_t narrowest = -1;
-    bool ended = false;  ///< at the root, or where an arc is blocked
+    bool ended = false;  ///< true at the root or at a blocked arc
     std::int64_t least = kUnbounded;
   };
 
-  // Ends of an arc in the direction of its code.
+  // Return the ends of an arc in the direction of its code.
   std::int32_t from(std::int32_t code) const {
     const ArcLength& arc = length_[code >> 1];
     return (code & 1) ? arc.head : arc.tail;
   }
   std::int32_t to(std::int32_t code) const { return from(code ^ 1); }
-  // The direction of an arc across the cut, from the fixed to the moving side.
+  // Returns the code of an arc across the cut in the direction from the fixed to the moving side.
   std::int32_t outward(std::int32_t arc) const {
     return 2 * arc + (fixed(length_[arc].tail) ? 0 : 1);
   }
@@ -138,14 +138,14 @@ class ParametricCut {
 
   const Network& network_;
   SideTrees trees_;
-  std::vector<std::int64_t> residual_;  // how much more flow a code can take
+  std::vector<std::int64_t> residual_;  // residual capacity of each code
   std::vector<ArcLength> length_;
   std::vector<Crossing> crossing_;
-  std::vector<std::int32_t> path_;  // codes of the path looked at last, as flow goes
+  std::vector<std::int32_t> path_;  // codes of the last path, in the direction of the flow
   std::size_t path_size_ = 0;
-  std::vector<std::int32_t> fresh_;     // arcs that joined the cut since the horizon last moved
-  std::vector<std::int32_t> pending_;   // arcs across the cut that may be open
-  std::vector<std::int32_t> entering_;  // scratch
+  std::vector<std::int32_t> fresh_;           // arcs that entered the cut or reached a length
+  std::vector<std::int32_t> pending_;         // arcs across the cut that may be open
+  std::vector<std::int32_t> entering_;        // scratch
   std::vector<std::int32_t> spanning_codes_;  // see `plant`
   std::int64_t start_ = 0;
   std::int64_t offset_ = 0;

@@ -78,7 +78,7 @@ void SideTrees::divide() {
   order.push_back(network_.source);
   order.push_back(network_.sink);
   for (std::size_t i = 0; i < order.size(); ++i) add_children(order, i);
-  // From the leaves up, a node takes in its children's pieces while they fit.
+  // From the leaves up, a node absorbs its children's pieces while they fit.
   std::vector<std::uint32_t> size(up_.size(), 1);
   std::vector<std::uint8_t> top(up_.size(), 0);
   for (std::size_t i = order.size(); i-- > 2;) {
@@ -139,7 +139,7 @@ void SideTrees::unlink_cluster(std::int32_t cluster) {
   parent = -1;
 }
 
-// Hands on the clusters below one from which nodes went to another, and which hang from these now.
+// Moves from cluster `from` to cluster `to` the child clusters whose parent node is now in `to`.
 void SideTrees::move_children(std::int32_t from, std::int32_t to) {
   for (std::int32_t c = cluster_links_[from].first_child; c >= 0;) {
     const std::int32_t next = cluster_links_[c].next;
@@ -214,8 +214,7 @@ void SideTrees::move_nodes(std::span<const std::int32_t> nodes, std::int32_t to)
   }
 }
 
-// Collects into `piece_` the nodes of the subtree, which must be unhung, or all others if they are
-// fewer.
+// Collects into `piece_` the nodes of the subtree, which must be unhung, or all others if fewer.
 void SideTrees::collect_smaller(std::int32_t subtree_root) {
   constexpr std::size_t kLead = 32;  // the subtree usually is the smaller one
   piece_.nodes.clear();
@@ -236,8 +235,8 @@ void SideTrees::collect_smaller(std::int32_t subtree_root) {
   }
 }
 
-// Collects into `piece_` what the subtree and its root's cluster share. Returns whether that is the
-// whole subtree.
+// Collects into `piece_` the nodes of the subtree in the cluster of its root. Returns true if these
+// are the whole subtree.
 bool SideTrees::collect_piece(std::int32_t subtree_root) {
   const std::int32_t cluster = cluster_[subtree_root];
   bool whole = true;
@@ -255,7 +254,7 @@ bool SideTrees::collect_piece(std::int32_t subtree_root) {
   return whole;
 }
 
-// Makes the piece a cluster of its own, which hangs from none.
+// Makes the piece a cluster without a parent. Returns the cluster.
 std::int32_t SideTrees::split(std::int32_t subtree_root) {
   const std::int32_t old = cluster_[subtree_root];
   if (piece_.nodes.size() == clusters_[old].nodes.size()) {
@@ -290,14 +289,14 @@ void SideTrees::start(List& walk, std::int32_t cluster, std::uint32_t mark) {
   walk.push_back(cluster);
 }
 
-// Appends the clusters that hang from a cluster.
+// Appends the child clusters of a cluster.
 void SideTrees::visit(List& walk, std::int32_t cluster, std::uint32_t mark) {
   for (std::int32_t c = cluster_links_[cluster].first_child; c >= 0; c = cluster_links_[c].next)
     start(walk, c, mark);
 }
 
-// Collects the clusters of the subtree, beginning with `first`, which must hang from nothing, or
-// all others if they are fewer, into `moved_`, all with one mark.
+// Collects into `moved_`, all with one mark, the clusters of the subtree below `first`, which must
+// have no parent, or all other clusters if they are fewer.
 void SideTrees::collect_clusters(std::int32_t first) {
   constexpr std::size_t kLead = 8;  // the subtree usually is the smaller one
   mark_ += 2;
@@ -319,7 +318,7 @@ void SideTrees::collect_clusters(std::int32_t first) {
   }
 }
 
-// The arcs with one end in the piece.
+// Adds the arcs with one end in the piece to `changed_`.
 void SideTrees::collect_changed() {
   for (const std::int32_t v : piece_.nodes) piece_.contains[v] = 1;
   for (const std::int32_t v : piece_.nodes) {

@@ -1,15 +1,15 @@
 #pragma once
 /// \file
-/// The two spanning trees of a cut, rooted at source and sink, and which side each node is on.
+/// The two spanning trees of a cut, rooted at source and sink, and the side of each node.
 ///
-/// A subtree changes sides node by node as long as subtrees are small on average. In large networks
-/// they may have half of all nodes; then the trees are divided into clusters: connected pieces of
-/// one tree with some hundred nodes, each with a list of the arcs that leave it. A subtree now
-/// changes sides cluster by cluster, and only the arcs between clusters are looked at (trees are
-/// divided in this way by Frederickson 1985). Clusters hang from each other as their topmost nodes
-/// do, so that those of a subtree are found without a look at nodes or arcs. Where a subtree begins
-/// inside a cluster, the cluster is split; a small subtree joins the cluster it is hung to; and
-/// after many splits the division is made anew.
+/// A subtree changes sides node by node if subtrees are small on average. In large networks a
+/// subtree may contain half of all nodes. The trees are then divided into clusters: connected
+/// pieces of one tree with a few hundred nodes, each with a list of the arcs that leave it. A
+/// subtree then changes sides cluster by cluster, and only the arcs between clusters are visited
+/// (the division follows Frederickson 1985). The parent of a cluster is the cluster of its topmost
+/// node's parent, so that the clusters of a subtree are found without visiting nodes or arcs. If a
+/// subtree begins inside a cluster, the cluster is split. A small subtree joins the cluster of its
+/// new parent. After many splits the trees are divided again.
 
 #include <cstdint>
 #include <span>
@@ -19,45 +19,46 @@
 
 namespace harpe::plan::flow {
 
-/// When to divide the trees, and how finely.
+/// Parameters of the division of the trees into clusters.
 struct Division {
-  /// Most nodes of a cluster, twice as many after joins; 0: the root of all, within limits.
+  /// Maximum number of nodes in a cluster, twice that after joins; 0 for the square root of the
+  /// number of all nodes, from 128 to 512.
   std::size_t cluster_size = 0;
-  std::int64_t window = 1024;  ///< changes of sides after which to decide
-  std::int64_t large = 80;     ///< average nodes that change sides at once
+  std::int64_t window = 1024;  ///< number of changes of sides between decisions to divide
+  std::int64_t large = 80;     ///< average number of moved nodes above which the trees are divided
 };
 
 class SideTrees {
  public:
   static constexpr std::int32_t kRoot = -1;
 
-  /// Both roots alone. The other nodes belong to no tree yet.
+  /// Starts with the two roots. The other nodes belong to no tree yet.
   explicit SideTrees(const Network& network, const Division& division = {});
 
-  /// Back to both roots alone.
+  /// Removes all nodes but the two roots from the trees.
   void clear();
-  /// Hangs a node that belongs to no tree below one that does.
+  /// Adds a node that belongs to no tree as a child of `parent`, by arc `code`.
   void hang(std::int32_t v, std::int32_t code, std::int32_t parent);
-  /// Makes each tree a side. Expects every node to belong to one.
+  /// Makes each tree a side. Requires that every node belongs to a tree.
   void set_sides();
 
   std::span<const Incidence::Entry> incident(std::int32_t v) const { return incidence_.of(v); }
   bool is_root(std::int32_t v) const { return up_[v].code == kRoot; }
-  /// Code of the arc to the parent.
+  /// Returns the code of the arc to the parent.
   std::int32_t code(std::int32_t v) const { return up_[v].code; }
   std::int32_t parent(std::int32_t v) const { return up_[v].parent; }
-  /// Whether a node is in the source's tree. Expects sides.
+  /// Returns true if a node is in the source's tree. Requires `set_sides`.
   bool fixed(std::int32_t v) const { return side_[cluster_[v]] == fixed_side_; }
 
-  /// Whether the subtree of `a` has at most as many nodes as that of `b`, which it is not part of;
-  /// a guess when both are large.
+  /// Returns true if the subtree of `a` has at most as many nodes as the subtree of `b`. Neither
+  /// may contain the other. Always true if both have more than about 512 nodes.
   bool is_smaller(std::int32_t a, std::int32_t b);
 
   /// Prepares to move the subtree of `subtree_root` to the other tree, below `parent`. Returns the
-  /// arcs that enter or leave the cut. O(clusters moved and arcs between clusters), where the rest
-  /// of the trees is moved instead if it has fewer.
+  /// arcs that enter or leave the cut. O(moved clusters + arcs between clusters). If the rest of
+  /// the trees has fewer clusters than the subtree, the rest changes sides instead.
   std::span<const std::int32_t> detach(std::int32_t subtree_root, std::int32_t parent);
-  /// Moves the subtree: hung by arc `code` at `new_root`, one of its nodes.
+  /// Moves the subtree: makes its node `new_root` a child of `parent` by arc `code`.
   void attach(std::int32_t subtree_root, std::int32_t new_root, std::int32_t code,
               std::int32_t parent);
 
@@ -72,20 +73,20 @@ class SideTrees {
     std::int32_t next = -1;
     std::int32_t previous = -1;
   };
-  /// Undivided, the trees are clusters 0 and 1 without lists.
+  /// A cluster of nodes. Before the division, the two trees are clusters 0 and 1 without lists.
   struct Cluster {
     std::vector<std::int32_t> nodes;
-    std::vector<Incidence::Entry> leaving;  ///< arcs to other clusters, from here
+    std::vector<Incidence::Entry> leaving;  ///< arcs from this cluster to others
     std::int32_t top = -1;                  ///< the node whose parent is in another cluster
-    std::int32_t parent = -1;               ///< that cluster; none for a root's or a detached one
+    std::int32_t parent = -1;               ///< cluster of that parent; -1 for a root or detached
   };
 
-  /// Changes of sides since the last decision whether to divide, and the nodes they moved.
+  /// Number of changes of sides, and of nodes moved by them, since the last decision to divide.
   struct Window {
     std::int64_t changes = 0, nodes = 0;
   };
 
-  /// Room for all nodes or arcs, so that adding one is a store.
+  /// A list with memory for all nodes or arcs, so that `push_back` is a single store.
   class List {
    public:
     explicit List(std::size_t room) : items_(room) {}
@@ -102,11 +103,13 @@ class SideTrees {
     std::size_t size_ = 0;
   };
 
-  /// The nodes that `detach` leaves for `attach`.
+  /// The nodes that `detach` collects for `attach`.
   struct Piece {
-    List nodes;                          ///< of the subtree, all or in its root's cluster
-    std::vector<std::uint8_t> contains;  ///< of each node
-    bool is_alone = false;               ///< whether it is all that moves
+    /// The nodes of the subtree, or all others if they are fewer; with clusters, the nodes of the
+    /// subtree in the cluster of its root.
+    List nodes;
+    std::vector<std::uint8_t> contains;  ///< per node, scratch: 1 if in `nodes`
+    bool is_alone = false;               ///< true if no other nodes move
   };
 
   void unhang(std::int32_t v);
@@ -132,12 +135,12 @@ class SideTrees {
   Incidence incidence_;
   std::vector<Up> up_;
   std::vector<Links> links_;
-  std::vector<std::int32_t> cluster_;        // of each node
-  std::vector<std::int32_t> place_;          // of each node in its cluster
-  std::vector<std::int32_t> leaving_place_;  // of each code in its cluster's list, or -1
+  std::vector<std::int32_t> cluster_;        // cluster of each node
+  std::vector<std::int32_t> place_;          // index of each node in its cluster
+  std::vector<std::int32_t> leaving_place_;  // index of each code in `Cluster::leaving`, or -1
   std::vector<Cluster> clusters_;
-  std::vector<Links> cluster_links_;           // of each cluster: those that hang from it
-  std::vector<std::uint32_t> side_, mark_of_;  // of each cluster
+  std::vector<Links> cluster_links_;           // child clusters of each cluster
+  std::vector<std::uint32_t> side_, mark_of_;  // per cluster
   std::vector<std::int32_t> unused_;           // clusters without nodes
   bool divided_ = false;
   std::size_t clusters_at_division_ = 0;

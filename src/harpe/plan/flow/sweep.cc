@@ -76,7 +76,7 @@ CostCurve sweep(const Network& network, const SweepOptions& options) {
   curve.shortest = earliest(network, shortest_lengths)[network.sink];
   const std::size_t limit = std::clamp<std::size_t>(
       options.checkpoint_bytes / bytes_of(curve.checkpoints.front()), 4, 64);
-  std::int64_t distance = std::max(16, network.nodes / 64);  // finer ones are thinned out at once
+  std::int64_t distance = std::max(16, network.nodes / 64);  // finer checkpoints are thinned out
   ParametricCut cut(network, curve.checkpoints.front());
   int visited = 0;
   const auto next_visit = [&] {
@@ -106,8 +106,8 @@ CostCurve sweep(const Network& network, const SweepOptions& options) {
     }
   }
   add_checkpoint(network, cut.state(), curve.checkpoints);
-  // Lengths and flows are only ever changed by differences, so that the last state shows whether
-  // any step went wrong. Checking every checkpoint would take a tenth of the time.
+  // Steps change lengths and flows only by differences, so an error in any step shows in the last
+  // state. Checking every checkpoint would take a tenth of the total time.
   HARPE_CHECK(is_optimal(network, curve.checkpoints.back()),
               "after the sweep flow is conserved at every node and optimal, lengths feasible");
   HARPE_CHECK(cut.horizon() == curve.shortest,

@@ -1,7 +1,6 @@
 #pragma once
 /// \file
-/// The whole cost curve of a network, from the longest to the shortest horizon worth having, in
-/// compact form.
+/// The whole cost curve of a network, from the longest to the shortest useful horizon, compactly.
 
 #include <cstddef>
 #include <cstdint>
@@ -15,13 +14,13 @@
 namespace harpe::plan::flow {
 
 struct SweepOptions {
-  /// At most so many bytes of checkpoints: states kept on the way, from which any horizon is
-  /// rebuilt. At least two are kept.
+  /// Memory limit for checkpoints: states that the sweep stores, from which the optimum at any
+  /// horizon is computed. Between 4 and 64 checkpoints are allowed for any limit.
   std::size_t checkpoint_bytes = std::size_t{16} << 20;
-  /// Called with the optimum at so many horizons, evenly spaced, on the way.
+  /// Number of evenly spaced horizons at which `visit` is called with the optimum.
   int visits = 0;
   std::function<void(const State&)> visit = {};
-  /// Called now and then with the fraction of the way from the longest to the shortest horizon.
+  /// Called from time to time with the part of the way from `longest` to `shortest` (0 to 1).
   std::function<void(double)> progress = {};
 };
 
@@ -35,18 +34,18 @@ struct CostCurve {
   std::int64_t shortest = 0;
   std::int64_t steps = 0;  ///< see `ParametricCut::steps`
 
-  /// The optimum at `horizon`, which must lie in [shortest, longest], stepped to from the nearest
-  /// checkpoint. At a breakpoint its flow is that of longer horizons.
+  /// Returns the optimum at `horizon`, which must lie in [shortest, longest], by steps from the
+  /// checkpoint before it. At a breakpoint its flow is that of longer horizons.
   State at(const Network& network, std::int64_t horizon) const;
-  /// The optima at several horizons, longest first, in one run.
+  /// Returns the optima at several horizons, longest first, in one run.
   std::vector<State> at(const Network& network, std::span<const std::int64_t> horizons) const;
-  /// The same without holding more than one: calls `visit` with each in turn.
+  /// Calls `visit` with the optimum at each horizon in turn. Stores only one of them at a time.
   void visit(const Network& network, std::span<const std::int64_t> horizons,
              const std::function<void(const State&)>& visit) const;
   std::size_t memory_bytes() const;
 };
 
-/// Sweeps the whole curve. The network must have no circle.
+/// Computes the whole curve. The network must be acyclic.
 CostCurve sweep(const Network& network, const SweepOptions& options = {});
 
 }  // namespace harpe::plan::flow

@@ -1,4 +1,4 @@
-// What pictures and files show of a whole frontier: plans along it, and a curve of few points.
+// Plans along a frontier, and a curve of few points, for pictures and files.
 
 #include <algorithm>
 #include <cstdint>

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Costs of an instruction at a setting that may lie between measured ones.
+/// Time and energy of an instruction at a setting that may lie between measured settings.
 
 #include <optional>
 #include <span>
@@ -9,10 +9,11 @@
 
 namespace harpe::plan {
 
-/// Time and energy at `setting`, from the points with its knobs; where there are none, with those
-/// of `all_max_point`. Between measured clocks both are interpolated linearly in 1 / clock, in
-/// which the time of a computation is nearly linear; outside them the nearest holds. Nothing when
-/// `points`, as a profile has them, is empty.
+/// Returns time and energy at `setting`, from the points with its knobs, or if there are none, from
+/// the points with the knobs of `all_max_point`. Between measured clocks both are interpolated
+/// linearly in 1 / clock, in which the time of a computation is nearly linear. Outside the measured
+/// clocks the nearest point is used. Returns nullopt if `points` is empty.
+/// \param points  in the order of a profile
 std::optional<OperatingPoint> at_setting(std::span<const OperatingPoint> points,
                                          const InstructionSetting& setting);
 

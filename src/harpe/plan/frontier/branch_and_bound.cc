@@ -13,7 +13,7 @@
 namespace harpe::plan {
 namespace {
 
-// --- The steps by which partial plans of a small pipeline grow ----------------------------------
+// --- The steps of partial plans -----------------------------------------------------------------
 
 /// The choices of an instruction, with their time and cost after each setting of its stage.
 struct ChoiceTable {
@@ -30,26 +30,26 @@ struct ChoiceTable {
 struct StageList {
   std::vector<int> nodes;
   std::size_t settings = 1;
-  std::vector<int> numbers;         ///< of its settings, in the search; empty if switching is free
-  std::vector<ChoiceTable> tables;  ///< one a node
+  std::vector<int> numbers;  ///< numbers of its settings in the search; empty if switching is free
+  std::vector<ChoiceTable> tables;  ///< one per node
 };
 
-/// An arc of the network. Partial plans take them one after the other.
+/// An arc of the network. A partial plan grows by one arc at a time.
 struct Step {
   std::int32_t tail, head;
   std::int32_t network_arc;
-  std::int64_t time = 0, cost = 0;  ///< if it has no choice
-  int stage = -1;                   ///< of a computation
-  std::size_t position = 0;         ///< in its list
+  std::int64_t time = 0, cost = 0;  ///< of a step without a choice
+  int stage = -1;                   ///< stage of the computation; -1: no computation
+  std::size_t position = 0;         ///< in the list of its stage
   bool has_choice() const { return stage >= 0; }
 };
 
-/// All steps of a pipeline. Settings are numbered from 0 on each stage. Immutable; refers to the
-/// search.
+/// All steps of a pipeline. Settings are numbered from 0 on each stage. Immutable. Holds references
+/// to the search.
 class BranchSteps {
  public:
   /// If switching is free, a stage has one setting.
-  /// \param keeps_beaten  even then keeps choices that another one beats in time and cost
+  /// \param keeps_beaten  if switching is free, keeps choices beaten in time and cost
   BranchSteps(const SwitchingSearch& search, bool keeps_beaten)
       : costs_(search.costs()),
         network_(search.costs().layout().problem().network),
@@ -76,7 +76,7 @@ class BranchSteps {
   std::int32_t source() const { return network_.source; }
   std::int32_t sink() const { return network_.sink; }
 
-  /// Returns the makespan if each instruction takes as long as it can.
+  /// Returns the makespan with the longest time of every instruction.
   std::int64_t longest_makespan() const {
     EventTimes time(tails_.size(), 0);
     for (const Step& step : steps_) {
@@ -195,18 +195,19 @@ class BranchSteps {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr std::int64_t kNone = -1;
-// Relative. A bound this close below the best plan counts as reaching it: doubles tell no more.
+// Relative. A bound this close below the best plan counts as equal to it, because doubles are no
+// more accurate.
 constexpr double kRounding = 1e-11;
-// Limits on the partial plans that are kept for comparison: of one kind, and in all.
+// Limits on the partial plans that are kept for comparison: per kind, and in total.
 constexpr std::size_t kMostOfAKind = 1000, kMostRemembered = 400'000;
 
-using Values = std::array<double, BranchTask::kMostFlows>;  // one a flow
+using Values = std::array<double, BranchTask::kMostFlows>;  // one per flow
 
-/// A flow with the values that bounds need of it.
+/// A flow and the values that bounds need.
 struct FlowBound {
   double value = 0;
-  std::vector<double> flow;     ///< of each step
-  std::vector<double> entered;  ///< flow of the steps before into the head of each step
+  std::vector<double> flow;     ///< flow through each step
+  std::vector<double> entered;  ///< flow of earlier steps into the head of each step
   /// One table for each stage: the least sum of cost and flow x time over its computations from a
   /// position on, by position, last setting of the list, and setting in force. Infinite if no
   /// choices lead there.
@@ -216,13 +217,13 @@ struct FlowBound {
 /// A partial plan.
 struct Partial {
   EventTimes time;
-  std::vector<int> setting;        ///< in force on each stage; -1: nothing is chosen yet
+  std::vector<int> setting;        ///< setting in force on each stage; -1: none chosen yet
   std::vector<int> last;           ///< setting of the last computation of each stage
-  std::vector<LateSettings> late;  ///< of each stage, if changes can outlast their instructions
-  std::vector<std::int64_t> first_change, last_change;  ///< on each stage; -1: none
+  std::vector<LateSettings> late;  ///< per stage; empty if no change outlasts its instruction
+  std::vector<std::int64_t> first_change, last_change;  ///< times on each stage; -1: none
   std::int64_t cost = 0;
-  std::int64_t reach = 0;  ///< no completion ends sooner
-  Values line{};           ///< bound of the cost at T, without - F T
+  std::int64_t reach = 0;  ///< lower bound of the end of every completion
+  Values line{};           ///< bounds of the cost at T, without the term - F T
 };
 
 class Brancher {
@@ -266,7 +267,7 @@ class Brancher {
  private:
   static constexpr std::int64_t kMostMakespan = static_cast<std::int64_t>(kMostPicoseconds);
   struct Child {
-    int last = -1;  ///< setting at the end of the stage, where the first instruction decides on it
+    int last = -1;  ///< setting at the end of the stage, chosen with the first instruction
     std::size_t choice = 0;
     double rank = 0;
   };
@@ -318,7 +319,8 @@ class Brancher {
     }
   }
 
-  // With `last` -1, the least over all settings with which the list may end and begin.
+  // Returns the least sum over the rest of a stage. If `last` is -1, the minimum is over all
+  // settings with which the list may end and begin.
   double rest_of(std::size_t f, std::size_t s, std::size_t position, int last, int before) const {
     const auto& rest = bounds_[f].rest[s];
     const std::size_t n = stages_[s].settings;
@@ -331,7 +333,7 @@ class Brancher {
     return least;
   }
 
-  /// Returns the bounds of the partial plan that has step `k` more.
+  /// Returns the bounds of a partial plan extended by step `k`.
   Values line_after(const Partial& from, std::size_t k, std::int64_t time, std::int64_t cost,
                     const Child* child) const {
     const Step& step = steps_[k];
@@ -442,7 +444,7 @@ class Brancher {
     return true;
   }
 
-  /// Returns the time and cost of a choice in the state of its stage, and takes the state past it.
+  /// Returns the time and cost of a choice in the state of its stage. Advances the state past it.
   std::pair<std::int64_t, std::int64_t> with_late_change(Partial& partial, const Step& step,
                                                          const Child& child) const {
     const auto s = static_cast<std::size_t>(step.stage);
@@ -504,7 +506,7 @@ class Brancher {
     double cost;
     friend bool operator==(const Complete&, const Complete&) = default;
   };
-  using Rank = std::pair<std::int64_t, double>;  // the best plan has the lowest
+  using Rank = std::pair<std::int64_t, double>;  // lowest for the best plan
 
   bool is_allowed(const Complete& plan) const {
     if (plan.makespan > limit_) return false;
@@ -519,8 +521,8 @@ class Brancher {
     return {task_.aim == BranchTask::Aim::kFastest ? best_time_ : 0, best_value_};
   }
 
-  /// True if plans may have been given up for one that turned out to be worse. A dwell is checked
-  /// by times that do not count what is late at the beginning of a list.
+  /// Returns true if plans may have been pruned for a plan that turned out to be worse. A dwell is
+  /// checked with times that ignore the changes that are late at the beginning of a list.
   bool is_doubtful() const {
     return search_.costs().outlasts() &&
            (search_.has_dwell() || doubt_ < Rank{rank_of_best().first, to_beat_});
@@ -565,7 +567,7 @@ class Brancher {
     return false;
   }
 
-  // Two different kinds have the same hash once in 2^64 pairs or so.
+  // Two different kinds have the same hash in about one of 2^64 pairs.
   static std::uint64_t mixed(std::uint64_t hash, std::int64_t value) {
     constexpr std::uint64_t kOdd = 0x9E3779B97F4A7C15U, kOther = 0xBF58476D1CE4E5B9U;
     std::uint64_t x = (hash ^ static_cast<std::uint64_t>(value)) + kOdd;
@@ -581,11 +583,11 @@ class Brancher {
   std::span<const Step> steps_;
   std::vector<FlowBound> bounds_;
   std::int64_t limit_ = 0;
-  std::vector<Partial> partials_;  // one a depth
+  std::vector<Partial> partials_;  // one per depth
   PointChoices chosen_, best_;
   std::int64_t best_time_;
   double best_value_ = kNever, to_beat_ = kNever;
-  // The best of all complete plans that are worse than their partial plans, by the latter.
+  // The best rank by partial cost among all complete plans that are worse than their partial plans.
   std::pair<std::int64_t, double> doubt_{kMostMakespan, kNever};
   std::int64_t looked_at_ = 0;
   bool stopped_ = false;

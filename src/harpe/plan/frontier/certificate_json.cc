@@ -29,7 +29,7 @@ constexpr ListField kLists[] = {
     {"end", &Certificate::end},
 };
 
-/// Those that may be left out.
+/// Keys that are optional.
 constexpr const char* kLongestList = "longest";
 constexpr const char* kLoops = "loops";
 constexpr const char* kTransfers = "transfers";
@@ -192,7 +192,7 @@ class CertificateReader {
   Certificate certificate_;
 };
 
-/// \param a_line  items on a line
+/// \param a_line  items per line; 0: all on one line
 template <class Items, class Text>
 std::string list_json(const Items& items, Text text, std::size_t a_line = 0) {
   std::string list = "[";

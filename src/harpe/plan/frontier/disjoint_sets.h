@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Disjoint sets of numbers that are joined (union-find).
+/// Disjoint sets of numbers with union and find.
 
 #include <numeric>
 #include <vector>

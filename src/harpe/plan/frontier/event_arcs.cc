@@ -8,7 +8,7 @@
 namespace harpe::plan {
 namespace {
 
-/// Finds which starts and ends of nodes are one event.
+/// A merger of the starts and ends of nodes that are one event.
 class EventMerger {
  public:
   EventMerger(std::size_t nodes, std::span<const Dependency> dependencies,
@@ -54,7 +54,8 @@ class EventMerger {
     arcs.head.push_back(tail == head ? -1 : head);
   }
 
-  // All starts that wait for the end of a node, all ends that these wait for, and so on.
+  // Merges events among all starts that wait for the end of a node, all ends that these starts wait
+  // for, and so on.
   void merge_around(int from, std::vector<bool>& is_done) {
     std::vector<int> ends{from}, starts;
     is_done[from] = true;

@@ -8,12 +8,13 @@
 namespace harpe::plan {
 namespace {
 
-// Of an instruction. Fewer take less time, but answers for large pipelines get worse; most of the
-// others lose more than a plan does anywhere.
+// Candidate options per instruction. Fewer take less time, but answers for large pipelines get
+// worse. Most of the other options lose more than a plan loses at any arc.
 constexpr std::size_t kOptions = 12;
 
-/// Futures are sums of these, so that one changes in O(1) as an event is added. Two that differ are
-/// taken for one once in 2^64 times or so: then a partial answer is not followed.
+/// Returns the hash of a slot. A future is the sum of its hashes, so that it changes in O(1) when
+/// an event is added. Two different futures have the same sum in about one of 2^64 cases. Then one
+/// of the partial answers is dropped.
 std::uint64_t hash_of(std::int32_t slot, std::int64_t time) {
   constexpr std::uint64_t kOdd = 0x9E3779B97F4A7C15U, kOther = 0xBF58476D1CE4E5B9U;
   std::uint64_t x = static_cast<std::uint64_t>(time) + kOdd * static_cast<std::uint64_t>(slot + 1);
@@ -124,7 +125,7 @@ bool EventBeam::retime(std::span<const std::int32_t> events, EventTimes& time,
   return found;
 }
 
-// The latest times at which what follows can still be when it is.
+// Sets the latest time of each event that leaves the later events enough time.
 void EventBeam::limit(const EventTimes& time, const Options& options) {
   limit_.resize(events_.size());
   for (std::size_t i = events_.size(); i-- > 0;) {
@@ -157,20 +158,20 @@ void EventBeam::assign_slots() {
     if (free_slots_.empty()) free_slots_.push_back(static_cast<std::int32_t>(slots_++));
     slot_[i] = free_slots_.back();
     free_slots_.pop_back();
-    // A slot is free again for the event after the last that asks for it.
+    // A slot is free again after the last event that needs it.
     if (last_use_[i] == i) freed_[i].push_back(slot_[i]);
     for (const Arc& arc : layout_.in(events_[i])) {
       if (!is_inside(arc.event)) continue;
       std::int32_t& last = last_use_[place_[arc.event]];
       if (last != i) continue;
       freed_[i].push_back(slot_[place_[arc.event]]);
-      last = -1;  // two arcs may come from one event
+      last = -1;  // two arcs may start at one event
     }
     free_slots_.insert(free_slots_.end(), freed_[i].begin(), freed_[i].end());
   }
 }
 
-// Finds the partial answers up to event i. Returns false where there is none.
+// Finds the partial answers up to event i. Returns false if there are none.
 bool EventBeam::extend(std::size_t i, const EventTimes& time, const Options& options,
                        SearchRandom& random) {
   const std::int32_t event = events_[i];
@@ -215,7 +216,7 @@ bool EventBeam::extend(std::size_t i, const EventTimes& time, const Options& opt
   return !branches_.empty();
 }
 
-// What the arcs at event i lose, but for those to events that are still to come.
+// Returns the loss of the arcs at event i, without the arcs to later events of the search.
 double EventBeam::loss_of(std::size_t i, std::int64_t then, const std::int64_t* row,
                           const EventTimes& time) const {
   double sum = 0;
@@ -239,11 +240,11 @@ void EventBeam::add_branch(std::size_t i, std::int32_t parent, std::int64_t then
   branches_.push_back({rank, loss, then, parent});
 }
 
-// Makes the branches that are ranked first the partial answers, in the order in which they were
-// found: of the library's order nothing is left.
+// Makes the branches with the lowest ranks the partial answers, in the order in which they were
+// found, so that the result does not depend on the library's order.
 void EventBeam::keep_least(std::size_t i, std::size_t width) {
   double last = std::numeric_limits<double>::infinity();
-  std::size_t of_last = branches_.size();  // how many of that rank are kept
+  std::size_t of_last = branches_.size();  // number of branches of this rank to keep
   if (branches_.size() > width) {
     ranks_.clear();
     for (const Branch& branch : branches_) ranks_.push_back(branch.rank);
@@ -276,7 +277,7 @@ void EventBeam::keep_least(std::size_t i, std::size_t width) {
   std::swap(futures_, next_futures_);
 }
 
-// The future of a partial answer, but for event i and without what no event after it asks for.
+// Returns the future of a partial answer without event i and the slots that no later event needs.
 std::uint64_t EventBeam::future_without(std::size_t i, std::int32_t parent) const {
   const std::int64_t* row = rows_.data() + static_cast<std::size_t>(parent) * slots_;
   std::uint64_t future = futures_[parent];
@@ -286,7 +287,7 @@ std::uint64_t EventBeam::future_without(std::size_t i, std::int32_t parent) cons
   return future;
 }
 
-// Keeps a branch, in place of another with the same future that is ranked behind it.
+// Keeps a branch. Of two branches with the same future, only the one with the lower rank is kept.
 void EventBeam::keep(std::size_t i, const Branch& branch, std::uint64_t future) {
   const bool is_asked_for = last_use_[i] != static_cast<std::int32_t>(i);
   if (is_asked_for) future += hash_of(slot_[i], branch.time);

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// New times for events of an assignment, by beam search.
+/// Beam search for new times of the events of an assignment.
 
 #include <cstddef>
 #include <cstdint>
@@ -12,10 +12,10 @@
 
 namespace harpe::plan {
 
-/// What the arcs of a problem cost next to the prices of relaxed optima, their flows. With flow f
-/// on an arc, an option of time t and cost c loses c + f t less the least of all options, and
-/// waiting for w loses f w. As flow is conserved, the losses of all arcs at a set of events are
-/// their cost but for a constant, whatever the times of the events.
+/// The losses of the arcs of a problem at the prices of relaxed optima, which are their flows. With
+/// flow f on an arc, an option of time t and cost c loses c + f t minus the least value over all
+/// options, and waiting for w loses f w. Because flow is conserved, the losses of all arcs at a set
+/// of events equal their cost plus a constant, for all times of the events.
 class ArcPrices {
  public:
   using Arc = SearchOrder::Arc;
@@ -25,14 +25,14 @@ class ArcPrices {
 
   const SearchOrder& layout() const { return layout_; }
   double flow(const Arc& arc) const { return price_[arc.network_arc].flow; }
-  /// What an arc loses whose ends are `duration` apart. O(log options).
+  /// Returns the loss of an arc whose ends are `duration` apart. O(log options).
   double loss(const Arc& arc, std::int64_t duration) const;
-  /// An option of an instruction and what it loses where no time is left over.
+  /// An option of an instruction and its loss without waiting.
   struct Candidate {
     std::int64_t time;
     double loss;
   };
-  /// The options of an instruction's arc that lose least, fastest first.
+  /// Returns the options of an instruction's arc with the least losses, fastest first.
   std::span<const Candidate> least_losing(const Arc& arc) const {
     const Price& price = price_[arc.network_arc];
     return {candidates_.data() + price.first, candidates_.data() + price.last};
@@ -40,50 +40,51 @@ class ArcPrices {
 
  private:
   struct Price {
-    double flow = 0;   ///< cost units a picosecond
-    double least = 0;  ///< least of cost + flow x time of all options
+    double flow = 0;   ///< cost units per picosecond
+    double least = 0;  ///< least cost + flow x time over all options
     std::size_t first = 0, last = 0;
   };
   void set_candidates(Price& price, std::int32_t table);
 
   const SearchOrder& layout_;
-  std::vector<Price> price_;  // of each network arc
+  std::vector<Price> price_;  // per network arc
   std::vector<Candidate> candidates_;
 };
 
-/// Gives some events new times, one after the other in the order of time, all others staying when
-/// they are. Of all partial answers the few are followed that lose least: an option off the convex
-/// hull, of which measured profiles are full, is tried where it loses little. Of partial answers
-/// with the same future, as two clocks in the one order or the other, one is followed: the one that
-/// is ranked first. Deterministic.
+/// Beam search that gives some events new times, one after the other in the order of time, while
+/// all other events keep their times. The search extends the few partial answers with the least
+/// losses. It therefore tries an option off the convex hull, which is common in measured profiles,
+/// if the option loses little. If partial answers agree in all times that later events need (such
+/// as two clocks in either order), only the one with the lowest rank is kept. Deterministic.
 class EventBeam {
  public:
   struct Options {
-    std::size_t width = 1;               ///< partial answers that are followed
-    double most = 0;                     ///< loss of an answer
-    double blur = 0;                     ///< random loss at most added where answers are compared
-    const EventTimes* latest = nullptr;  ///< of each event, if given
-    /// Answers are compared with that much more for the square of the way from `expected`, for each
-    /// unit of flow: what is early or late will have to be made up for.
+    std::size_t width = 1;               ///< number of partial answers to keep
+    double most = 0;                     ///< largest loss of an answer
+    double blur = 0;                     ///< largest random loss added in comparisons of answers
+    const EventTimes* latest = nullptr;  ///< latest time of each event; null for no limit
+    /// Penalty in comparisons of answers, per unit of flow and per squared distance from
+    /// `expected`: an event that is early or late must be compensated later.
     double drift = 0;
     const EventTimes* expected = nullptr;
   };
 
   explicit EventBeam(const ArcPrices& prices);
 
+  /// Sets new times for some events. O(events x width x options).
   /// \param events  in the order of their times, without source and sink of the network
-  /// \param time    feasible times; those of `events` are set
-  /// \returns whether an answer was found; if not, `time` is as before. O(events x width x options)
+  /// \param time    feasible times of all events; the times of `events` are replaced
+  /// \returns true if an answer was found; if false, `time` is unchanged
   bool retime(std::span<const std::int32_t> events, EventTimes& time, const Options& options,
               SearchRandom& random);
-  /// What all arcs at `events` lose together.
+  /// Returns the sum of the losses of all arcs at `events`.
   double loss(std::span<const std::int32_t> events, const EventTimes& time);
 
  private:
   using Arc = SearchOrder::Arc;
-  /// A partial answer: the next event at `time`, on top of partial answer `parent`.
+  /// A partial answer: partial answer `parent` with the next event at `time`.
   struct Branch {
-    double rank;  ///< what it is compared by
+    double rank;  ///< the loss with blur and drift, for comparisons
     double loss;
     std::int64_t time;
     std::int32_t parent;
@@ -107,28 +108,28 @@ class EventBeam {
   std::uint64_t future_without(std::size_t i, std::int32_t parent) const;
   void settle(std::size_t winner, EventTimes& time) const;
   bool is_inside(std::int32_t event) const { return place_[event] >= 0; }
-  /// When an event is in a partial answer.
+  /// Returns the time of an event in a partial answer.
   std::int64_t at(std::int32_t event, const std::int64_t* row, const EventTimes& time) const {
     return is_inside(event) ? row[slot_[place_[event]]] : time[event];
   }
 
   const ArcPrices& prices_;
   const SearchOrder& layout_;
-  std::vector<std::int32_t> place_;  // of each event among those that get new times, or -1
+  std::vector<std::int32_t> place_;  // index of each event in `events_`, or -1
   std::span<const std::int32_t> events_;
-  std::vector<std::int64_t> limit_;  // latest time of each of them
-  std::vector<double> flow_;         // through each
-  // Partial answers hold the times of events that others still ask for, each in a slot.
+  std::vector<std::int64_t> limit_;  // latest time of each of `events_`
+  std::vector<double> flow_;         // flow through each of `events_`
+  // A partial answer stores the times of the events that later events still need, each in a slot.
   std::vector<std::int32_t> slot_, last_use_, free_slots_;
-  std::vector<std::vector<std::int32_t>> freed_;  // slots that no event after asks for
+  std::vector<std::vector<std::int32_t>> freed_;  // for each event, the slots not needed after it
   std::size_t slots_ = 0;
   std::vector<std::int64_t> rows_, next_rows_;
-  std::vector<double> losses_, next_losses_;           // of the partial answers
-  std::vector<std::uint64_t> futures_, next_futures_;  // likewise
+  std::vector<double> losses_, next_losses_;           // per partial answer
+  std::vector<std::uint64_t> futures_, next_futures_;  // per partial answer: hash of its slots
   std::vector<Branch> branches_;
   std::vector<double> ranks_, next_ranks_;  // scratch
-  std::vector<std::int32_t> seen_;          // a hash table of the partial answers that are kept
-  std::vector<std::vector<Step>> steps_;    // of each event: what was followed
+  std::vector<std::int32_t> seen_;          // hash table of the kept partial answers
+  std::vector<std::vector<Step>> steps_;    // for each event, the kept partial answers
 };
 
 }  // namespace harpe::plan

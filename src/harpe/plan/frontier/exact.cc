@@ -165,7 +165,7 @@ WideInteger Exact::count_down(int fraction_bits) const {
   const int drop = kFraction - fraction_bits;  // bits at the lower end
   if (*this >= of(kEnd, fraction_bits)) return kEnd;
   if (*this <= of(-kEnd, fraction_bits)) return -kEnd;
-  // Two's complement: to drop bits is to round down.
+  // In two's complement, dropping bits rounds down.
   WideUnsigned count = 0;
   for (int i = kLimbs - 1; i >= 0; --i) {
     const int at = 64 * i - drop;  // the position of the limb's lowest bit in the count
@@ -211,8 +211,8 @@ double Exact::rounded_up() const {
     return -opposite.rounded_down();
   }
   const double down = rounded_down();
-  // Beyond the range of `fits` it cannot be compared, so the next double is taken, which may be one
-  // too many.
+  // Outside the range of `fits` it cannot be compared, so the next double is returned, which may be
+  // one too high.
   if (down > kMost || (down != 0 && down < kLeast)) return std::nextafter(down, INFINITY);
   return Exact(down) == *this ? down : std::nextafter(down, INFINITY);
 }

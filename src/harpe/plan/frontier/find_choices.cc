@@ -7,7 +7,7 @@
 namespace harpe::plan {
 namespace {
 
-// Keeps the cheapest choices that end by a limit.
+// The cheapest choices so far that end by a limit.
 class CheapestChoices {
  public:
   CheapestChoices(SwitchingSearch& search, const SwitchingTask& task, std::int64_t limit)
@@ -26,7 +26,7 @@ class CheapestChoices {
       PointChoices repaired = start;
       search_.repair(repaired, limit_);
       finish(std::move(repaired));
-      // A little dearer than time is on the frontier, so that what starts late comes in time.
+      // The price is above that of the frontier, so that choices that end late become shorter.
       PointChoices bought = start;
       const double price = 3 * task_.price(limit_);
       search_.improve(bought, limit_, price, task_.moves);
@@ -80,8 +80,7 @@ SwitchingAnswer find_choices(SwitchingSearch& search, const SwitchingTask& task)
   if (limit < 0) return answer;
   CheapestChoices cheapest(search, task, limit);
   if (!fastest.empty()) cheapest.offer(fastest);
-  // From plans for free switching, to earlier deadlines too: what is late in them may still be in
-  // time.
+  // Plans for free switching, also for earlier deadlines: with late settings they may end in time.
   const auto consider_free_plan = [&](double share) {
     const auto sooner =
         static_cast<std::int64_t>(static_cast<double>(limit - task.min_time) * share);

@@ -16,28 +16,28 @@
 namespace harpe::plan {
 namespace {
 
-/// Gives every event a time near its relaxed one, from the first to the last. The losses of a
-/// partial answer do not tell that it is late and that what follows will have to be faster: that is
-/// estimated from the curvature of the relaxed cost, as if all were as late.
+/// A beam search that gives every event a time near its relaxed time, from the first to the last.
+/// The losses of a partial answer do not show that it is late and that the rest has to be faster.
+/// This cost is estimated from the curvature of the relaxed cost, as if all events were as late.
 class PipelineBeam {
  public:
   struct Options {
-    std::size_t width = 1;  ///< partial answers that are followed
-    /// The most by which an event may follow its relaxed time, in average steps from one option of
-    /// an instruction to the next.
+    std::size_t width = 1;  ///< partial answers kept
+    /// Largest delay of an event after its relaxed time, in average steps from one option of an
+    /// instruction to the next.
     double reach = 2;
-    double drift = 1;  ///< how much the estimate counts
+    double drift = 1;  ///< weight of the estimate
   };
 
   /// \param relaxed    the optimum at or a little before the deadline
   /// \param deadline   picoseconds
-  /// \param curvature  half the second derivative of the relaxed cost by the deadline, over its
-  ///                   first; per picosecond
+  /// \param curvature  half the second derivative of the relaxed cost with respect to the deadline,
+  /// divided by the first; per picosecond
   PipelineBeam(const ArcPrices& prices, const flow::State& relaxed, std::int64_t deadline,
                double curvature);
 
-  /// An assignment that ends by the deadline; empty where no partial answer could be completed.
-  /// O(events x width x options).
+  /// Returns an assignment that ends by the deadline; empty if no partial answer could be
+  /// completed. O(events x width x options).
   Assignment plan(const Options& options);
 
  private:
@@ -47,11 +47,11 @@ class PipelineBeam {
   EventBeam beam_;
   SearchRandom random_;
   EventTimes expected_;               // the relaxed times
-  std::vector<std::int32_t> events_;  // in their order
+  std::vector<std::int32_t> events_;  // in the order of relaxed times
   double step_ = 0;                   // average, picoseconds
 };
 
-constexpr std::int64_t kPicoseconds = 1000;  // of the network's nanoseconds
+constexpr std::int64_t kPicoseconds = 1000;  // per nanosecond of the network
 
 PipelineBeam::PipelineBeam(const ArcPrices& prices, const flow::State& relaxed,
                            std::int64_t deadline, double curvature)
@@ -91,7 +91,7 @@ Assignment PipelineBeam::plan(const Options& options) {
   return choice;
 }
 
-// Milestones that no mixture of two others beats, fastest first.
+// Returns the milestones that no mixture of two others beats, fastest first.
 std::vector<Milestone> lower_hull(std::vector<Milestone> milestones) {
   std::sort(milestones.begin(), milestones.end(), [](const Milestone& a, const Milestone& b) {
     return std::tie(a.time, a.cost, a.choice) < std::tie(b.time, b.cost, b.choice);
@@ -109,7 +109,7 @@ std::vector<Milestone> lower_hull(std::vector<Milestone> milestones) {
   return hull;
 }
 
-// Joins the milestones before and after a deadline. Returns the one before it, if there is one.
+// Joins the milestones before and after a deadline. Returns the one before it; null if none.
 const Milestone* splice_neighbours(PlanSearch& search, std::int64_t deadline,
                                    std::span<const Milestone> milestones) {
   const auto slower = std::partition_point(milestones.begin(), milestones.end(),
@@ -119,8 +119,8 @@ const Milestone* splice_neighbours(PlanSearch& search, std::int64_t deadline,
   return &*(slower - 1);
 }
 
-// Checks that a plan is in time. Times are rounded: where the deadline is that of the fastest
-// options, these may end picoseconds after it, and nothing can end sooner.
+// Checks that a plan ends by its deadline, and returns the plan. Times are rounded: if the deadline
+// is the time of the fastest options, they may end picoseconds after it, and no plan ends earlier.
 Assignment in_time(PlanSearch& search, Assignment found, std::int64_t deadline) {
   HARPE_CHECK(!found.empty(), "a search finds at least the fastest plan");
   const std::int64_t end = search.makespan(found);
@@ -157,15 +157,15 @@ Assignment find_plan(const SearchOrder& layout, const SearchStart& start, Effort
   search.kick(passes(layout, 200'000, 20, 20'000));
   const ArcPrices prices(layout, start.close);
   PipelineBeam beam(prices, start.relaxed.front(), start.deadline, start.curvature);
-  // Wider in small pipelines, where it takes no longer.
+  // The beam is wider in small pipelines, where it takes no longer.
   const auto width = static_cast<std::size_t>(
       std::max(passes(layout, 350'000, 10, 300), passes(layout, 115'000, 0, 4'000)));
   for (const double drift : {2.0, 8.0}) {
     const Assignment found = beam.plan({.width = width, .reach = 2, .drift = drift});
     if (!found.empty()) search.offer(found);
-    if (start.curvature == 0) break;  // no drift, no difference
+    if (start.curvature == 0) break;  // drift has no effect
   }
-  // Some 20 ms, whatever the size of the pipeline.
+  // About 20 ms for a pipeline of any size.
   constexpr std::int64_t kWindows = 600;
   WindowSearch windows(prices, start.deadline, in_time(search, search.best(), start.deadline));
   windows.begin(kWindows);
@@ -175,10 +175,10 @@ Assignment find_plan(const SearchOrder& layout, const SearchStart& start, Effort
 
 Assignment search_on(const SearchOrder& layout, const SearchStart& start, Assignment found,
                      const LongSearch& search) {
-  // A round that begins by tolerating much leaves what a shorter one cannot; most are short, so
-  // that little is lost where the search ends in the middle of one.
+  // A long round tolerates large losses at its beginning, so it can leave optima that a shorter one
+  // cannot. Most rounds are short, so that little is lost if the search ends in the middle of one.
   constexpr std::int64_t kFirstRound = 1'000, kLongestRound = 16'000, kTold = 50;
-  // Of beams over the whole pipeline before each round, of which no setting is best for all.
+  // Beams over the whole pipeline before each round, with random options: none is always best.
   constexpr int kBeams = 4;
   constexpr double kReach[] = {0.5, 1, 2, 4}, kDrift[] = {2, 4, 8, 16};
   const std::size_t widest = static_cast<std::size_t>(passes(layout, 1'600'000, 10, 400));

@@ -25,7 +25,7 @@ Profile with_fixed_time_rows(const Profile& profile, const Schedule& schedule,
     for (std::size_t stage = 0; stage < seconds->size(); ++stage) {
       const Seconds time = (*seconds)[stage];
       if (time <= Seconds{0}) continue;
-      // A profile without chunks has one row for all of them.
+      // A profile without chunks has one row for all chunks.
       std::set<int> chunks;
       for (const Instruction& instruction : schedule.lists[stage]) {
         if (instruction.kind != kind) continue;

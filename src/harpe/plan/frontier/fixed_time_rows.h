@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// What fixed-time instructions cost.
+/// Profile rows of fixed-time instructions.
 
 #include <span>
 
@@ -11,13 +11,13 @@
 
 namespace harpe::plan {
 
-/// The profile with rows for what `with_fixed_times` added to a schedule: the GPU draws its
-/// blocking power meanwhile. What the profile has a time for stays.
-/// \param blocking_power  one a stage
+/// Returns the profile with rows for the instructions that `with_fixed_times` added to a schedule.
+/// The GPU draws blocking power during these instructions. Existing rows of the profile stay.
+/// \param blocking_power  one per stage
 Profile with_fixed_time_rows(const Profile& profile, const Schedule& schedule,
                              const FixedTimes& times, std::span<const Watts> blocking_power);
 
-/// Every time that `profile` has already is an error.
+/// Fails if the profile already has one of the times; diagnostics name each of them.
 Status check_fixed_times(const Profile& profile, const FixedTimes& times);
 
 }  // namespace harpe::plan

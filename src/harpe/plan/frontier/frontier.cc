@@ -14,9 +14,9 @@ namespace harpe {
 
 namespace {
 
-/// The plan of these operating points, one a pipeline node, every instruction as early as it can
-/// start, with the late changes (none, or one a node) ahead of them. Its iteration time is its
-/// makespan; energy and bound are left at 0.
+/// Returns the plan with these operating points, one per pipeline node. Every instruction starts as
+/// early as it can, after its late change (`late` is empty or has one per node). Its iteration time
+/// is its makespan; energy and bound are 0.
 Plan earliest_plan(const plan::Problem& problem, const std::vector<OperatingPoint>& points,
                    const std::vector<plan::LateChange>& late) {
   const Pipeline& pipeline = problem.pipeline;
@@ -78,9 +78,9 @@ Plan earliest_plan(const plan::Problem& problem, const std::vector<OperatingPoin
 }
 
 constexpr std::size_t kCheckpointBytes = std::size_t{64} << 20;
-constexpr int kVisits = 64;  // relaxed optima of a large pipeline to decode on the way
+constexpr int kVisits = 64;  // relaxed optima of a large pipeline that the sweep decodes
 constexpr std::int32_t kLargeNodes = 25'000;
-constexpr double kLateness = 2;  // of the slowest plan: how much slower late clocks may make it
+constexpr double kLateness = 2;  // longest time with late clocks, relative to `max_time`
 
 __extension__ using WideInteger = __int128;
 
@@ -99,8 +99,8 @@ std::int64_t longest_chain(const Pipeline& pipeline) {
          static_cast<std::int64_t>(pipeline.schedule().stages);
 }
 
-// Where the slope of iteration energy changes its sign: a second more saves less than all GPUs draw
-// while waiting.
+// Returns the time at which the slope of iteration energy changes its sign: one more second saves
+// less than all GPUs draw while they wait.
 Seconds least_energy_time(const plan::Problem& problem, const plan::flow::CostCurve& curve) {
   const double waiting = problem.total_blocking_power().value;
   for (const plan::flow::Breakpoint& b : curve.breakpoints) {
@@ -171,14 +171,14 @@ Joules effective_energy(const Plan& plan) {
   return sum;
 }
 
-// Time, energy and bound of a plan whose instructions stand.
+// Sets time, energy and bound of a plan from its instructions.
 void Frontier::Data::set_iteration_time(Plan& plan, Seconds time) const {
   const Joules effective_sum = effective_energy(plan);
   const Joules waiting = problem.total_blocking_power() * time;
   const double gpus = plan.gpus_per_stage;
   plan.iteration_time = time;
   plan.iteration_energy = (effective_sum + waiting) * gpus;
-  // Sums of doubles may be off in their last digits, the bound may not.
+  // The sums of doubles have rounding errors, but the bound must not be too high.
   plan.lower_bound =
       std::min((effective(time) + waiting) * (gpus * (1 - 1e-12)), plan.iteration_energy);
 }
@@ -192,14 +192,14 @@ Plan Frontier::Data::plan_of(const plan::Assignment& assignment) const {
   return plan_of(points);
 }
 
-// Stepping from one relaxed optimum to the next takes seconds: those that the sweep passes over
-// must do.
+// In a large pipeline, stepping from one relaxed optimum to the next takes seconds, so searches use
+// the optima that the sweep visits instead.
 bool Frontier::Data::is_large() const {
   return problem.network.nodes > kLargeNodes;
 }
 
-// Rounding to picoseconds adds up along a chain. What waits longer than any plan takes (under a
-// power cap, say) may wait beyond what the integers hold: no plan is the better for it.
+// Rounding errors add up along a chain. The deadline may exceed the range of the integers, for
+// example under a power cap; no plan is better for waiting that long.
 std::int64_t Frontier::Data::picoseconds(Seconds deadline) const {
   return std::llround(std::min(deadline.value * 1e12, plan::kMostPicoseconds)) + 2 * longest_chain;
 }
@@ -254,7 +254,7 @@ Result<Plan> Frontier::Data::search(Seconds deadline, const PlanOptions& options
 
 plan::LateBound Frontier::Data::climbed_bound(const plan::LateCosts& costs, Seconds deadline,
                                               int most_steps) const {
-  // Late clocks make seconds worth more, as they would be at an earlier deadline.
+  // Late clocks raise the price of time, as an earlier deadline does.
   constexpr double kSooner[] = {0, 0.005, 0.01, 0.02, 0.04};
   plan::LateBound bound(layout, costs, deadline,
                         8 * longest_chain + picoseconds(deadline) / 1'000'000'000'000);
@@ -386,7 +386,7 @@ Result<Plan> Frontier::plan_for_straggler(Seconds wait_until, const PlanOptions&
                              " s are below the fastest iteration, " + rounded_up(min_time()) +
                              " s");
   }
-  // Late clocks may make plans slower than any with free ones.
+  // Late clocks may make plans slower than any plan with free ones.
   const Seconds slowest = max_time() * (options.switching() ? kLateness : 1.0);
   const auto search = [&](const PlanOptions& how) {
     return data_->search(std::min(wait_until, slowest), how);

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// What a frontier holds. Only for `.cc` files.
+/// The data of a `Frontier`. Only for `.cc` files.
 
 #include <atomic>
 #include <cstdint>
@@ -28,7 +28,7 @@ struct TimedChoices;
 
 namespace harpe {
 
-/// Returns seconds as a deadline to type: in microseconds, not less than the time.
+/// Returns a time in seconds as text for a deadline, rounded up to microseconds.
 std::string rounded_up(Seconds time);
 
 /// Returns the sum of the effective energies of a plan's instructions, per GPU.
@@ -39,32 +39,31 @@ struct Frontier::Data {
   Data(const Data&) = delete;
   ~Data();
 
-  /// Sum of effective energies, per GPU, of the relaxed optimum at an iteration time.
+  /// Returns the sum of effective energies, per GPU, of the relaxed optimum at an iteration time.
   Joules effective(Seconds time) const;
-  /// `time` less what rounding to nanoseconds can add up to, as a horizon of the network.
+  /// Returns `time` as a horizon of the network, minus the largest sum of rounding errors.
   std::int64_t horizon(Seconds time) const;
-  /// The relaxed optimum there.
+  /// Returns the relaxed optimum at this horizon.
   plan::flow::State relaxed(Seconds time) const;
-  /// Half the second derivative of the relaxed cost there over its first, per picosecond.
+  /// Returns half the ratio of the second to the first derivative of the relaxed cost at `time`,
+  /// per picosecond.
   double curvature(Seconds time) const;
-  /// The plan of these operating points, one a pipeline node.
+  /// Returns the plan with these operating points, one per pipeline node.
   Plan plan_of(const std::vector<OperatingPoint>& points,
                const std::vector<plan::LateChange>& late = {}) const;
   Plan plan_of(const plan::Assignment& assignment) const;
-  /// Returns a bound for late clocks, with the best flow that is found in a fraction of the time of
-  /// a plan.
+  /// Returns a bound for late clocks, with the best flow found in a fraction of a plan's time.
   plan::LateBound climbed_bound(const plan::LateCosts& costs, Seconds deadline,
                                 int most_steps = kMostClimbingSteps) const;
   static constexpr int kMostClimbingSteps = 200;
-  /// The assignment of least energy found of an iteration that waits until the deadline, after
-  /// those from which the search went on.
+  /// Returns assignments for free switching. The last one has the least energy found of an
+  /// iteration that waits until the deadline. The long search, if any, started from the first.
   std::vector<plan::Assignment> search_freely(Seconds deadline, const PlanOptions& options) const;
-  /// The plan of least energy found that ends by the deadline and does not wait for it.
+  /// Returns the plan of least energy found that ends by the deadline and does not wait for it.
   Plan least_energy_by(Seconds deadline, const PlanOptions& options) const;
   /// Does the same with late clocks or a dwell.
   Result<Plan> least_switching_by(Seconds deadline, const PlanOptions& options) const;
-  /// Returns a plan that ends by a deadline with little effort, for searches that try many
-  /// deadlines.
+  /// Returns a plan that ends by a deadline, with little effort, for searches of many deadlines.
   Result<Plan> glance(Seconds deadline, const PlanOptions& options) const;
   /// See `Frontier::one_setting`.
   std::vector<std::pair<InstructionSetting, Plan>> one_setting_plans() const;
@@ -81,25 +80,25 @@ struct Frontier::Data {
   Result<Plan> late_plan(Seconds deadline, const PlanOptions& options, const FindLate& find) const;
   Error no_plan_by(std::optional<Seconds> deadline, const PlanOptions& options,
                    std::int64_t fastest) const;
-  /// Returns the fastest plan found whose GPUs together draw at most `cap`, from the time `first`
-  /// on.
+  /// Returns the fastest plan found whose GPUs together draw at most `cap`. The search starts at
+  /// the time `first`.
   Result<Plan> search_under_cap(Watts cap, Seconds first, const PlanOptions& options) const;
-  /// True if branch and bound takes the place of the searches, see branch_and_bound.h.
+  /// Returns true if branch and bound replaces the searches, see branch_and_bound.h.
   bool is_small() const;
   /// A search for a plan with the effort of its options.
   using PlanSearch = std::function<Result<Plan>(const PlanOptions&)>;
   /// Returns the plan of least energy of a small pipeline that ends by the deadline, and waits
-  /// until then if `waits`. If trying all plans takes too long, the better of the best one so far
-  /// and what `search` finds.
+  /// until then if `waits`. If trying all plans takes too long, returns the better of the best plan
+  /// so far and the plan that `search` finds.
   Result<Plan> least_of_small(const PlanSearch& search, Seconds deadline, bool waits,
                               const PlanOptions& options) const;
-  /// Returns the fastest plan of a small pipeline within a power cap, the cheapest of several.
-  /// \param near  about when it ends
+  /// Returns the fastest plan of a small pipeline within a power cap, and the cheapest of several.
+  /// \param near  estimate of its end
   Result<Plan> fastest_of_small(const PlanSearch& search, std::optional<Watts> most_power,
                                 Seconds near, const PlanOptions& options) const;
   Result<Plan> best_of_small(const PlanSearch& search, plan::BranchTask task,
                              const PlanOptions& options) const;
-  /// Whether relaxed optima besides those at hand take too long to step to.
+  /// Returns true if stepping to further relaxed optima takes too long.
   bool is_large() const;
   std::int64_t picoseconds(Seconds deadline) const;
   void set_iteration_time(Plan& plan, Seconds time) const;
@@ -110,16 +109,16 @@ struct Frontier::Data {
   plan::Problem problem;
   plan::SearchOrder layout;
   plan::flow::CostCurve curve;
-  std::vector<plan::Milestone> milestones;  ///< on the way from the fastest to the slowest plan
-  std::vector<Joules> cost_at;  ///< of each breakpoint: effective energy above the least
+  std::vector<plan::Milestone> milestones;  ///< from the fastest to the slowest plan
+  std::vector<Joules> cost_at;  ///< for each breakpoint, effective energy above the least
   Joules least_effective;
   Seconds min_time;
   Seconds least_energy_time;
-  std::int64_t longest_chain = 0;  ///< most instructions in a row
+  std::int64_t longest_chain = 0;  ///< number of instructions on the longest path
 
-  /// The set of plans of one latency and effort.
+  /// The set of plans for one latency and effort.
   struct Late;
-  /// A linked list that only grows: rooms of the core hold no locks.
+  /// A linked list that only grows, because rooms of the core use no locks.
   mutable std::atomic<std::shared_ptr<const Late>> late_frontiers;
 };
 

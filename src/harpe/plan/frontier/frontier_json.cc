@@ -12,9 +12,9 @@
 namespace harpe {
 namespace {
 
-constexpr double kBoundTolerance = 1e-7;  // relative: a thousandth of what plans are above it
+constexpr double kBoundTolerance = 1e-7;  // relative: a thousandth of the gap of plans
 
-// Runs of equal numbers: "[1410,5,1395,1]" is five times 1410 MHz, then once 1395.
+// Returns runs of equal numbers: "[1410,5,1395,1]" is five times 1410 MHz, then once 1395.
 template <class Number>
 std::string runs(const std::vector<PlannedInstruction>& list, const Number& number) {
   std::string text = "[";
@@ -42,7 +42,7 @@ std::string time_and_energy(Seconds time, Joules energy) {
          ", \"iteration_energy_j\": " + shortest(energy.value);
 }
 
-/// What coarser control comes to, so that a reader can tell what each part of a saving is due to.
+/// Returns time and energy of coarser control, which show what each part of a saving is due to.
 std::string coarser_control(const Frontier& frontier) {
   const Plan all_max = frontier.all_max();
   std::string text = " \"all_max\": {" +
@@ -111,7 +111,7 @@ std::string frontier_json(const Frontier& frontier, std::span<const Plan> plans,
   if (!knobs.empty()) text += " \"knobs\": " + knobs.json() + ",\n";
   text += " \"bound\": [";
   bool first = true;
-  // Lines between the points kept may lie above the bound by the tolerance: that much is taken off.
+  // Lines between the kept points may be above the bound by the tolerance, which is subtracted.
   for (const FrontierPoint& point : frontier.points(kBoundTolerance)) {
     text += first ? "\n" : ",\n";
     first = false;

@@ -12,14 +12,15 @@
 
 namespace harpe {
 
-/// The frontier with some of its plans, fastest first. Every point carries its clocks as runs
-/// ([clock, how many, clock, how many ...] for each stage, 0 for fixed-time instructions), so that
-/// its plan is rebuilt without solving; `bound` lists every point where the
-/// lower bound changes its slope. Beside them stand all-max and one setting for all computations.
+/// Returns the frontier with some of its plans, fastest first. Every point contains its clocks as
+/// runs ([clock, count, clock, count ...] for each stage, clock 0 for fixed-time instructions),
+/// from which its plan is rebuilt without solving. `bound` is the lower bound as a curve of
+/// straight lines, at most 2e-7 of the energy below the exact bound. The file also contains the
+/// time and energy of all-max and of every single setting for all computations.
 std::string frontier_json(const Frontier& frontier, std::span<const Plan> plans,
                           std::span<const Joules> tight_bounds = {});
 
-/// Tells inputs apart: a hash of profile, schedule, blocking power and transfers.
+/// Returns a hash of the inputs: profile, schedule, GPUs per stage, blocking power and transfers.
 std::string inputs_digest(const Frontier& frontier, const Plan& any);
 
 }  // namespace harpe

@@ -6,10 +6,11 @@
 namespace harpe::plan {
 namespace {
 
-// Flows are watts that a second more saves: more than this is beyond the integers of a certificate.
+// Largest flow, in `Problem::flow_unit`: more is beyond the integers of a certificate.
 constexpr double kMostFlowUnits = 0x1p56;
 
-/// Near e^x, of basic operations alone: the same with every compiler. At most 3 to either side.
+/// Returns an approximation of e^x from basic operations only, which is the same with every
+/// compiler. Limits x to [-3, 3].
 double growth(double x) {
   const double y = 1 + std::clamp(x, -3.0, 3.0) / 8;
   const double y2 = y * y, y4 = y2 * y2;
@@ -103,7 +104,7 @@ void LateBound::offer(const flow::State& state) {
   if (evaluate(flow, Ends::kOpen) > best_.proves) best_ = std::move(flow);
 }
 
-// Of the arcs at the choices of the last evaluation.
+// Sets the lengths of the arcs at the choices of the last evaluation.
 void LateBound::set_lengths() {
   length_ = lag_;
   const auto nodes = problem_.pipeline.nodes();
@@ -119,7 +120,7 @@ void LateBound::set_lengths() {
   }
 }
 
-// With a little flow everywhere, as no step brings any to where there is none.
+// Returns the flow blended with a little flow on every arc, because steps leave a flow of 0 at 0.
 LateBound::Flow LateBound::blended(const Flow& flow) const {
   constexpr double kShare = 0.02;
   Flow blend = flow;
@@ -138,14 +139,14 @@ LateBound::Flow LateBound::blended(const Flow& flow) const {
   return blend;
 }
 
-// Each path from the source to the sink carries the product of the shares by which its events hand
-// on what flows into them. It grows with how much longer than the deadline it is, arc by arc, and
-// the shares are made anew.
+// The flow of a path from source to sink is the product of the shares by which its events divide
+// their inflow. It grows with the excess of its length over the deadline, arc by arc, and the
+// shares are computed again.
 void LateBound::step(Flow& flow, double rate) {
   set_lengths();
   const auto order = layout_.order();
   const std::int32_t source = problem_.network.source, sink = problem_.network.sink;
-  // Measured from times at which every event may happen, so that factors stay near 1.
+  // Lengths are relative to feasible times of the events, so that factors stay near 1.
   std::fill(event_.begin(), event_.end(), 0.0);
   std::fill(inflow_.begin(), inflow_.end(), 0.0);
   inflow_[source] = flow.value;
@@ -156,8 +157,7 @@ void LateBound::step(Flow& flow, double rate) {
     }
   }
   const double scale = event_[sink] > 0 ? deadline_ / event_[sink] : 1.0;
-  std::vector<double>& grown =
-      inflow_;  // in turn, from the sink on: by how much what flows in grows
+  std::vector<double>& grown = inflow_;  // reused, from the sink on: growth factor of the inflow
   for (std::size_t i = order.size(); i-- > 0;) {
     const std::int32_t u = order[i];
     if (u == sink) {
@@ -192,8 +192,8 @@ void LateBound::climb(int steps) {
   for (const int table : problem_.table)
     time += problem_.tables[table].options.front().point.time.value;
   if (!(time > 0)) return;
-  // Ten times that rate fails for 40 steps in most pipelines. Near the fastest iteration, where
-  // flows must grow far, it rises by itself.
+  // With ten times this rate, the first 40 steps fail in most pipelines. Near the fastest
+  // iteration, where flows must grow far, the rate rises by itself.
   constexpr double kRate = 0.2;
   constexpr double kSmaller = 0.7, kLarger = 1.15;
   constexpr int kPatience = 6;
@@ -211,7 +211,7 @@ void LateBound::climb(int steps) {
       rate *= kSmaller;
       idle = 0;
       flow = centre;
-      evaluate(flow, Ends::kOpen);  // for its choices
+      evaluate(flow, Ends::kOpen);  // sets its choices
     }
   }
   if (centre.proves > best_.proves) best_ = std::move(centre);
@@ -223,7 +223,7 @@ void LateBound::climb(int steps) {
 std::optional<LateBound::Proof> LateBound::proof() {
   if (best_.arc.empty() || best_.proves >= LateCosts::kNever) return std::nullopt;
   const double unit = problem_.flow_unit.value;
-  // In whole units, handed on from event to event, so that none is lost.
+  // Rounds to whole units from event to event, so that flow is conserved.
   Proof proof{.flow = std::vector<std::int64_t>(best_.arc.size(), 0),
               .longest_nanoseconds = longest_nanoseconds_,
               .effective = {}};

@@ -1,16 +1,16 @@
 #pragma once
 /// \file
-/// A lower bound of plans whose settings come late.
+/// A lower bound for plans with late settings.
 ///
-/// Weak duality, as in `Certificate`: with a flow of value F through the network, f_i of it through
-/// instruction i, every plan that ends by T needs at least
+/// Weak duality, as in `Certificate`: with a flow of value F through the network, f_i through
+/// instruction i and g_d through dependency d, every plan that ends by T needs at least
 ///   sum_i (cost_i + f_i time_i) + sum_d g_d lag_d - F T
-/// of effective energy. When settings come late, cost and time of an instruction depend on its
-/// setting and on that before; but the lists of the stages have nothing to do with each other once
-/// a flow is given, and the least sum of each is found by dynamic programming (`LateRound`). Any
-/// flow proves a bound. The best one is climbed to by exponentiated gradient steps over the paths
-/// through the network (Kivinen and Warmuth 1997; over paths Takimoto and Warmuth 2003): paths that
-/// take longer than T at the cheapest choices get more flow, shorter ones less.
+/// of effective energy. With late settings, cost and time of an instruction depend on its setting
+/// and on the setting before it. For a given flow, the lists of the stages are independent of each
+/// other, and dynamic programming finds the least sum of each list (`LateRound`). Every flow proves
+/// a bound. A good flow is found by exponentiated gradient ascent over the paths through the
+/// network (Kivinen and Warmuth 1997; over paths Takimoto and Warmuth 2003): paths that take longer
+/// than T at the cheapest choices get more flow, shorter paths get less.
 ///
 /// Choices that are too long for any plan to end by T are left out, see `Certificate::longest`.
 
@@ -26,47 +26,50 @@
 
 namespace harpe::plan {
 
-/// Deterministic. Refers to what it is made of.
+/// The bound at one deadline. Deterministic. Holds references to `layout` and `costs`.
 class LateBound {
  public:
-  /// \param tolerance  picoseconds that rounding adds up to along the pipeline
+  /// \param tolerance  largest sum of rounding errors along the pipeline, picoseconds
   LateBound(const SearchOrder& layout, const LateCosts& costs, Seconds deadline,
             std::int64_t tolerance);
 
-  /// A flow to begin at, if it proves more than others before. Only its flows are looked at.
+  /// Makes the flow of `state` the start of `climb` if it proves more than the flows offered
+  /// before. Ignores its potentials.
   void offer(const flow::State& state);
-  /// Goes so many steps from the best flow offered. O(list x settings^2) each, for every stage.
+  /// Takes `steps` steps from the best flow offered. A step is O(list x settings^2) per stage.
   void climb(int steps);
 
-  Watts value() const { return Watts{best_.value}; }  ///< of the best flow that was found
-  /// Effective energy, per GPU, that it proves of plans that end by the deadline.
+  Watts value() const { return Watts{best_.value}; }  ///< value of the best flow found
+  /// Returns the bound of effective energy, per GPU, of plans that end by the deadline.
   Joules proves() const { return Joules{best_.proves}; }
-  /// The same without leaving out choices as too long.
+  /// Returns the bound that the best flow proves if no choices are left out.
   Joules proves_of_any() const;
-  /// Of a second of each node, W: the best flow that was found.
+  /// Returns the price of a second of each node, W: the best flow found.
   std::span<const double> prices() const { return best_.price; }
-  /// Seconds of each node: what takes longer is left out.
+  /// Returns the longest time of each node in seconds; longer choices are left out.
   std::span<const double> longest() const { return longest_; }
 
   struct Proof {
-    std::vector<std::int64_t> flow;  ///< of each arc, in `Problem::flow_unit`; conserved
+    std::vector<std::int64_t> flow;  ///< one per arc, in `Problem::flow_unit`; conserved
     std::vector<std::int64_t> longest_nanoseconds;
-    Joules effective;  ///< no plan that ends by the deadline needs less; per GPU
+    Joules effective;  ///< lower bound per GPU for plans that end by the deadline
   };
-  /// Nothing where no choices fit: then no plan ends by the deadline.
+  /// Returns a proof for the best flow, rounded to whole units; nullopt if some stage has no
+  /// choices that fit, in which case no plan ends by the deadline.
   std::optional<Proof> proof();
 
  private:
   struct Flow {
-    std::vector<double> arc;    // W
-    std::vector<double> price;  // of each node, W
+    std::vector<double> arc;    // W, per arc
+    std::vector<double> price;  // W, per node
     double value = 0;           // W
     double proves = -LateCosts::kNever;
   };
 
   void leave_out(std::int64_t tolerance);
-  /// Sets and returns what a flow proves. With `kOpen`, which climbing uses, the first computation
-  /// of a list may follow any setting: this proves a little less and takes a fraction of the time.
+  /// Sets and returns the energy that a flow proves. With `kOpen`, which `climb` uses, the first
+  /// computation of a list may follow any setting. This proves a little less but takes a fraction
+  /// of the time.
   enum class Ends : unsigned char { kMeet, kOpen };
   double evaluate(Flow& flow, Ends ends);
   double proven_by(const Flow& flow, Ends ends, std::span<const double> longest, LateRound& round,
@@ -82,9 +85,9 @@ class LateBound {
   double deadline_;
   std::vector<std::int64_t> longest_nanoseconds_;
   std::vector<double> longest_;
-  std::vector<double> lag_;     // of each arc, s
-  std::vector<double> length_;  // of each arc, s, at the choices of the last evaluation
-  std::vector<int> setting_;    // of each node, likewise
+  std::vector<double> lag_;     // s, per arc
+  std::vector<double> length_;  // s, per arc, at the choices of the last evaluation
+  std::vector<int> setting_;    // per node, at the choices of the last evaluation
   Flow best_;
   std::vector<double> event_, weight_, inflow_;  // scratch
 };

@@ -12,12 +12,12 @@
 namespace harpe::plan {
 namespace {
 
-// Ten straight lines are within 0.05 % of the bound between two of them.
+// The highest of ten straight lines is within 0.05 % of the bound at deadlines between two of them.
 constexpr int kBounds = 10, kBoundsOfLarge = 3;
-// From the fastest to the time of least energy, and from there to the slowest.
+// Deadlines from the fastest plan to the time of least energy, and from there to the slowest plan.
 constexpr int kDeadlines = 50, kSlowDeadlines = 8, kDeadlinesOfQuick = 16;
 
-/// Returns rising deadlines at even distances.
+/// Returns rising deadlines at equal distances.
 std::vector<std::int64_t> spread(std::int64_t first, std::int64_t last, int count) {
   std::vector<std::int64_t> deadlines;
   for (int i = 0; i < count; ++i)
@@ -75,7 +75,8 @@ std::vector<std::size_t> LateFrontier::hull() const {
   return hull;
 }
 
-/// Returns the cheapest plan of the set that ends by the deadline, or two of the hull joined.
+/// Returns the cheapest plan of the set that ends by the deadline, or a cheaper splice of two plans
+/// of the hull.
 TimedChoices LateFrontier::joined(StageSearch& stages, std::int64_t deadline) const {
   const auto after = std::ranges::upper_bound(plans_, deadline, {}, &TimedChoices::end);
   TimedChoices best = *(after - 1);
@@ -98,7 +99,7 @@ TimedChoices LateFrontier::joined(StageSearch& stages, std::int64_t deadline) co
 }
 
 TimedChoices LateFrontier::cheapest_by(std::int64_t deadline, const Search& search) const {
-  // A longer round tolerates losses for longer, and so leaves optima that a shorter one cannot.
+  // A longer round tolerates losses for longer, so it can leave optima that a shorter one cannot.
   constexpr std::int64_t kFirstRound = 1'000, kLongestRound = 64'000, kTold = 50;
   StageSearch stages(data_.layout, costs_, point_costs_);
   TimedChoices plan = joined(stages, deadline);
@@ -144,14 +145,15 @@ void LateFrontier::add_bound(const LateBound& bound, std::int64_t deadline) {
 Joules LateFrontier::bound(std::int64_t deadline) const {
   Joules most{-LateCosts::kNever};
   for (const Bound& bound : bounds_) {
-    // Choices that are too long for a deadline are too long for earlier ones, not for later ones.
+    // Choices that are too long for a deadline are also too long for earlier ones, but not for
+    // later ones.
     const Joules proven = deadline <= bound.deadline ? bound.by_deadline : bound.of_any;
     most = std::max(most, proven + bound.value * seconds_of(bound.deadline - deadline));
   }
   return most;
 }
 
-// --- How it is made -----------------------------------------------------------------------------
+// --- Construction -------------------------------------------------------------------------------
 
 /// Adds plans that do not depend on the bound.
 void LateFrontier::add_simple(StageSearch& stages) {
@@ -164,15 +166,14 @@ void LateFrontier::add_simple(StageSearch& stages) {
   for (PointChoices& choices : steady_plans(costs_)) add(stages.timed(std::move(choices)));
 }
 
-/// Adds plans whose stages are each cheapest at prices of the bound, at any time and by the
-/// deadline.
+/// Adds plans with each stage cheapest at the prices of the bound, with and without the deadline.
 void LateFrontier::add_at_prices(StageSearch& stages, const LateBound& bound,
                                  std::int64_t deadline) {
   constexpr double kAnyTime[] = {0.7, 1, 1.05, 1.15};
-  // The more a second is worth, the sooner the plan ends: from some share on it is in time.
+  // A higher price of time makes the plan end earlier: from some share on, it ends by the deadline.
   constexpr double kByDeadline[] = {1, 1.03, 1.06, 1.1, 1.15, 1.2, 1.3, 1.5, 2, 4, 10};
   constexpr double kWorthMoves = 1.05;
-  // The fastest plan has no faster neighbour to join, so that more moves are worth it.
+  // The fastest plan has no faster neighbour to join, so it gets more moves.
   const int moves = bounds_.size() == 1 ? full().moves / 4 : glance().moves;
   const std::vector<double> no_limit(data_.problem.table.size(), LateCosts::kNever);
   for (const double share : kAnyTime) {
@@ -181,7 +182,7 @@ void LateFrontier::add_at_prices(StageSearch& stages, const LateBound& bound,
   }
   for (const double share : kByDeadline) {
     PointChoices choices = stages.at_prices(bound.prices(), share, bound.longest());
-    if (choices.empty()) break;  // nothing ends by the deadline, at any price
+    if (choices.empty()) break;  // no plan ends by the deadline, at any price
     switching_.repair(choices, deadline);
     TimedChoices plan = stages.timed(std::move(choices));
     if (plan.end > deadline) continue;
@@ -196,8 +197,8 @@ void LateFrontier::add_at_prices(StageSearch& stages, const LateBound& bound,
   add(stages.timed(std::move(settled)));
 }
 
-/// Adds plans for free switching by this deadline and by an earlier one. Late settings make the
-/// latter longer, which may still end by the deadline.
+/// Adds plans of free switching for this deadline and for an earlier one. Late settings make the
+/// latter longer, but it may still end by the deadline.
 void LateFrontier::add_free(StageSearch& stages, std::int64_t deadline) {
   const std::int64_t soonest = data_.picoseconds(data_.min_time);
   for (const double share : {1.0, 0.6}) {
@@ -214,7 +215,7 @@ void LateFrontier::add_free(StageSearch& stages, std::int64_t deadline) {
   }
 }
 
-/// Makes the plans on the lower hull cheaper, each at its own time.
+/// Reduces the cost of the plans on the lower hull. The deadline of each is its own time.
 void LateFrontier::improve_corners(StageSearch& stages, int moves) {
   std::vector<TimedChoices> corners;
   for (const std::size_t i : hull()) corners.push_back(plans_[i]);
@@ -234,13 +235,14 @@ LateFrontier::LateFrontier(const Frontier::Data& data, const LatencyByClock& lat
   add_simple(stages);
   const std::int64_t fastest = plans_.front().end;
   const std::int64_t least = std::max(fastest, data_.picoseconds(data_.least_energy_time));
-  // 60 steps prove 0.02 % of energy less than 200, and 1 % in small pipelines.
+  // After 60 steps the bound is lower than after 200 by 0.02 % of the energy, in small pipelines by
+  // 1 %.
   const int climb = passes(data_.layout, 200'000, 60, Frontier::Data::kMostClimbingSteps);
   const int bounds = data_.is_large() || is_quick ? kBoundsOfLarge : kBounds;
   for (int i = 0; i < bounds; ++i) {
-    // Closer to each other near the fastest iteration, where the bound is bent most.
+    // The deadlines are closer near the fastest iteration, where the bound curves most.
     const double share = std::pow(i / (bounds - 1.0), 2);
-    // Not before what a caller's seconds are rounded to, so that the first one bounds the fastest.
+    // Rounded as a caller's seconds are, so that the first bound holds for the fastest plan.
     const std::int64_t deadline =
         data_.picoseconds(seconds_of(fastest)) +
         static_cast<std::int64_t>(share * static_cast<double>(least - fastest));

@@ -1,16 +1,16 @@
 #pragma once
 /// \file
-/// Plans along the frontier of settings that come late, found together.
+/// Plans along the frontier with late settings, found together.
 ///
-/// All questions about late settings are answered from one set of plans, each at the time it takes
-/// by itself: what one search finds serves every deadline. The set begins with steady plans
-/// (steady_plans.h), with plans that are cheapest at the prices of the bound, and with plans for
-/// free switching. Then deadlines are visited from slow to fast and back. At each of them the
-/// cheapest plan of the set, or two neighbours on the lower hull of the set joined at some moment
-/// (`StageSearch::splice`), is made cheaper by moves and joins the set.
+/// All requests with late settings are answered from one set of plans, each with its own makespan,
+/// so that every search contributes to every deadline. The set begins with steady plans
+/// (steady_plans.h), plans that are cheapest at the prices of the bound, and plans for free
+/// switching. Then the construction visits deadlines from slow to fast and back. At each deadline
+/// it starts from the cheapest plan of the set or from two neighbours on the lower hull of the set,
+/// joined at some time (`StageSearch::splice`), lowers the cost by moves, and adds the result.
 ///
-/// Bounds. The flow that was found for one deadline bounds every other one, too, by a straight line
-/// (weak duality), so that ten flows bound the whole frontier.
+/// Bounds. The flow for one deadline also proves a bound for every other deadline, by a straight
+/// line (weak duality), so that ten flows bound the whole frontier.
 
 #include <cstdint>
 #include <functional>
@@ -25,29 +25,30 @@
 
 namespace harpe::plan {
 
-/// Immutable once made; its functions may be called at once from several threads. Deterministic.
-/// Refers to the frontier that it is of. All times in picoseconds.
+/// The set of plans. Deterministic. Immutable after construction; several threads may call its
+/// functions concurrently. Holds a reference to the frontier's data. All times are in picoseconds.
 class LateFrontier {
  public:
-  /// Takes about as long as three plans for free switching of full effort; with `kQuick` a quarter.
+  /// Takes about as long as three searches of full effort for free switching; with `kQuick` a
+  /// quarter of that.
   LateFrontier(const Frontier::Data& data, const LatencyByClock& latency, Effort effort);
 
   /// The effort of a search for one deadline, in moves of `StageSearch`.
   struct Search {
     int moves = 0;
-    /// Called now and then with the moves tried and the least cost; returns false to end.
+    /// Called from time to time with the moves tried and the least cost. Returns false to end.
     std::function<bool(std::int64_t moves, std::int64_t cost)> go_on = {};
-    std::int64_t moves_on = 0;  ///< after `moves`, while `go_on` returns true
+    std::int64_t moves_on = 0;  ///< moves after `moves`, while `go_on` returns true
   };
-  /// Returns the effort for a single question, such as `Frontier::plan`.
+  /// Returns the effort for a single request, such as `Frontier::plan`.
   Search full() const;
   /// Returns the effort for one of many deadlines along the frontier.
   Search glance() const;
 
   /// Returns the shortest time of a plan in the set.
   std::int64_t fastest() const { return plans_.front().end; }
-  /// Returns the plan of least cost found that ends by the deadline, whatever the pipeline draws
-  /// while it waits. Requires a deadline of at least `fastest()`.
+  /// Returns the plan of least cost found that ends by the deadline, without the energy of waiting.
+  /// Requires a deadline of at least `fastest()`.
   TimedChoices cheapest_by(std::int64_t deadline, const Search& search) const;
   /// Returns the plan of least iteration energy found that ends by the deadline. Requires a
   /// deadline of at least `fastest()`.
@@ -62,10 +63,10 @@ class LateFrontier {
   /// The flow found for a deadline.
   struct Bound {
     std::int64_t deadline = 0;
-    std::vector<double> price;  ///< of a second of each node, W
+    std::vector<double> price;  ///< price of a second of each node, W
     Watts value;
-    Joules by_deadline;  ///< what the flow proves of plans that end by the deadline
-    Joules of_any;       ///< the same without leaving out choices as too long
+    Joules by_deadline;  ///< bound that the flow proves for plans that end by the deadline
+    Joules of_any;       ///< bound that the flow proves if no choices are left out
   };
 
   void add(TimedChoices plan);
@@ -84,7 +85,7 @@ class LateFrontier {
   PointCosts point_costs_;
   SwitchingSearch switching_;
   LateCosts costs_;
-  std::vector<TimedChoices> plans_;  ///< of which none beats another, fastest first
+  std::vector<TimedChoices> plans_;  ///< Pareto-optimal, fastest first
   std::int64_t least_energy_end_ = 0;
   std::vector<Bound> bounds_;  ///< by rising deadline
 };

@@ -7,7 +7,7 @@
 
 namespace harpe::plan {
 
-/// Returns how many computations from `k` on a change can be late in.
+/// Returns the number of computations from `k` on in which a change can be late.
 std::size_t LateRound::reach(const LateCosts::Stage& stage, std::size_t k) const {
   if (!carries(stage)) return 1;
   const double longest = *std::ranges::max_element(stage.latency);
@@ -21,8 +21,8 @@ std::size_t LateRound::reach(const LateCosts::Stage& stage, std::size_t k) const
   return count;
 }
 
-/// True if the best setting of a computation fits after every other one, and all settings that fit
-/// the next computations fit after it.
+/// Returns true if the best setting of a computation fits after every other one, and all settings
+/// that fit the next computations fit after it.
 bool LateRound::fits_around(const LateCosts::Stage& stage, std::size_t k, std::size_t best,
                             std::span<const double> longest) const {
   const std::size_t count = reach(stage, k), size = stage.nodes.size();
@@ -43,11 +43,11 @@ bool LateRound::fits_around(const LateCosts::Stage& stage, std::size_t k, std::s
   return true;
 }
 
-// Leaves out settings that lose more against the best one than two late changes cost, one to the
-// best setting and one away from it: whatever the settings around, the best one is then better.
-// Example: two changes of 10 ms cost at most 1 J, so that some 8 of 38 clocks remain. If the best
-// setting does not fit after every other one, or the next computation does not fit after it, no
-// setting that fits is left out.
+// Returns the settings of a computation that can be in the best round. Leaves out settings whose
+// loss against the best one exceeds the cost of two late changes, to the best setting and away from
+// it: the best one is then better between any settings. Example: two changes of 10 ms cost at most
+// 1 J, so about 8 of 38 clocks remain. If the best setting does not fit after every other one, or
+// the next computation does not fit after it, no setting that fits is left out.
 LateRound::Range LateRound::range_of(const LateCosts::Stage& stage, std::size_t k,
                                      std::span<const double> price,
                                      std::span<const double> longest) const {
@@ -125,9 +125,9 @@ void LateRound::run(const LateCosts::Stage& stage, std::span<const double> price
   }
 }
 
-// After each computation, `settled_` holds the least with nothing late, `least_` the least whatever
-// is late. Only from the former a setting goes on at its own cost. A change may follow either; it
-// runs on through computations until nothing is late.
+// After each computation, `settled_` has the least sum with no late setting, `least_` the least sum
+// with or without. A setting continues at its own cost only from `settled_`. A change may follow
+// either, and spans computations until no setting is late.
 void LateRound::run_outlasting(const LateCosts::Stage& stage, std::span<const double> price,
                                std::span<const double> longest) {
   const std::size_t settings = stage.settings.size(), size = stage.nodes.size();
@@ -169,7 +169,7 @@ void LateRound::run_change(const LateCosts::Stage& stage, std::size_t k, LateCos
     const LateCosts::Taken taken = costs_.carried(node, change);
     sum += taken.cost + price[node] * taken.time;
     const std::size_t at = (j + 1) * settings + change.now;
-    // With nothing late any more and at the same cost, all that follows costs no more.
+    // From a state without a late setting at the same sum, no continuation costs more.
     if (taken.time > longest[node] || sum >= settled_[at]) return;
     offer_any(at, sum, origin);
     if (change.left > 0) continue;
@@ -242,8 +242,8 @@ double LateRound::cheapest(int stage_index, std::span<const double> price,
   const LateCosts::Stage& stage = costs_.stages()[stage_index];
   if (stage.nodes.empty()) return 0;
   const std::size_t settings = stage.settings.size();
-  // Whatever the setting before the first: where the best of these ends as it begins, it is the
-  // best round.
+  // The best list after any setting. If it ends with the setting before its first computation, it
+  // is the best round.
   const auto last = static_cast<int>(run_open(stage, price, longest));
   const std::vector<double> bound(ends(stage).begin(), ends(stage).end());
   if (bound[last] >= LateCosts::kNever) return LateCosts::kNever;

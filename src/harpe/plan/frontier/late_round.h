@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// The cheapest settings of one stage at given prices of time, when settings come late.
+/// The cheapest settings of one stage at given prices of time, with late settings.
 
 #include <cstddef>
 #include <span>
@@ -10,31 +10,32 @@
 
 namespace harpe::plan {
 
-/// The least of cost plus price times time over one round of a stage: of its list, whose first
-/// computation follows its last. Of each computation, only settings near its best one are tried: no
-/// other can be in the best round. O(list x settings^2) in the worst case, and a few times that if
-/// the best open list does not end with the setting that it began after; times the number of
-/// instructions that a change outlasts.
+/// The search for the least sum of cost plus price times time over one round of a stage: its list,
+/// whose last computation precedes its first. The search tries only settings of a computation near
+/// its best one, because no other setting can be in the best round. O(list x settings^2) in the
+/// worst case, and a few times that if the best open list does not end with the setting before its
+/// first computation; times the number of instructions that a change spans.
 ///
-/// A change that outlasts its instruction counts in those after it (`LateCosts::carried`), up to
-/// the end of the list or to the next change. Lateness beyond these does not count, so that the sum
-/// is a lower bound of what plans count.
+/// A change that is longer than its instruction counts in the next instructions
+/// (`LateCosts::carried`), up to the end of the list or to the next change. Later effects do not
+/// count, so that the sum is a lower bound of the sum in a plan.
 class LateRound {
  public:
-  /// Instructions in which a change counts that outlasts its own. `kFirst` proves less and takes a
-  /// fraction of the time.
+  /// The instructions in which a long change counts: all that it spans, or only its own. `kFirst`
+  /// proves less and takes a fraction of the time.
   enum class Late : unsigned char { kAll, kFirst };
   explicit LateRound(const LateCosts& costs, Late late = Late::kAll) : costs_(costs), late_(late) {}
 
-  /// \param price    of a second, W, one a node of the pipeline
-  /// \param longest  seconds, one a node: what takes longer is left out
-  /// \param setting  of each node of the stage, in its `settings`: the choices (output)
-  /// \returns  joules; `LateCosts::kNever` where nothing is left
+  /// Finds the cheapest settings of a stage.
+  /// \param price    price of a second, W, one per node of the pipeline
+  /// \param longest  seconds, one per node: longer choices are left out
+  /// \param setting  output: the setting of each node of the stage, an index in its `settings`
+  /// \returns  joules; `LateCosts::kNever` if no choice is left
   double cheapest(int stage, std::span<const double> price, std::span<const double> longest,
                   std::vector<int>& setting);
-  /// The same with any setting before the first computation, not that of the last. Returns at most
-  /// what `cheapest` returns, and less by at most the cost of one late change.
-  /// O(list x settings^2)
+  /// Does the same with any setting before the first computation, instead of the setting of the
+  /// last. Returns at most the value of `cheapest`, and less by at most the cost of one late
+  /// change. O(list x settings^2)
   double cheapest_open(int stage, std::span<const double> price, std::span<const double> longest,
                        std::vector<int>& setting);
 
@@ -43,8 +44,8 @@ class LateRound {
   struct Range {
     std::size_t first = 0, end = 0;
   };
-  /// How a state after some computations was reached: by a change that computation `change` asked
-  /// for, after setting `before`; or if `change` is -1, by staying at a setting in force.
+  /// The origin of a state after some computations: the change that computation `change` requested,
+  /// after setting `before`; or if `change` is -1, the same setting already in force.
   struct Origin {
     int change = -1, before = -1;
   };
@@ -72,7 +73,7 @@ class LateRound {
     settled_from_[at] = origin;
   }
   int trace_outlasting(const LateCosts::Stage& stage, int last, std::vector<int>& setting) const;
-  /// Runs with any setting before the first; returns the setting of the last that costs least.
+  /// Runs with any setting before the first computation. Returns the best setting of the last.
   std::size_t run_open(const LateCosts::Stage& stage, std::span<const double> price,
                        std::span<const double> longest);
   /// Returns the cost of the best choices that end with each setting.
@@ -89,9 +90,9 @@ class LateRound {
 
   const LateCosts& costs_;
   Late late_;
-  std::vector<double> least_;  // after so many computations, at each setting
-  std::vector<Range> ranges_;  // of each computation
-  // If changes outlast their instructions: the least with nothing late any more, and origins.
+  std::vector<double> least_;  // least sum by number of computations and setting of the last
+  std::vector<Range> ranges_;  // per computation
+  // For changes longer than their instructions: the least sums without a late change, and origins.
   std::vector<double> settled_;
   std::vector<Origin> least_from_, settled_from_;
 };

@@ -7,7 +7,7 @@
 namespace harpe {
 namespace {
 
-/// Keeps the plan of least energy.
+/// The plan of least energy so far.
 class Best {
  public:
   explicit Best(Plan first) : plan_(std::move(first)) {}
@@ -22,14 +22,13 @@ class Best {
   Plan plan_;
 };
 
-/// What an iteration that waits until `time` needs at least.
+/// Returns a lower bound of the energy of an iteration that waits until `time`.
 Joules bound_at(const Frontier::Data& data, Seconds time) {
   const Joules waiting = data.problem.total_blocking_power() * time;
   return (data.effective(time) + waiting) * data.problem.gpus_per_stage;
 }
 
-/// The time nearest to `far`, seen from `near` where the bound is below `energy`, until which it
-/// is.
+/// Returns the time nearest to `far` up to which the bound, from `near` on, is below `energy`.
 Seconds still_below(const Frontier::Data& data, Joules energy, Seconds near, Seconds far) {
   if (bound_at(data, far) < energy) return far;
   for (int i = 0; i < 20; ++i) {
@@ -41,23 +40,23 @@ Seconds still_below(const Frontier::Data& data, Joules energy, Seconds near, Sec
 
 }  // namespace
 
-// A search weighs energy as if the pipeline waited until the deadline, and the relaxation needs
-// least by T*. With many clocks that is as good as it gets. Where they are few, a plan that ends
-// sooner may need less, or one that ends after T*.
+// A search counts energy as if the pipeline waited until the deadline, and the relaxation needs
+// least energy at T*. With many clocks, the plan for T* is nearly optimal. With few clocks, a plan
+// that ends before T* or after it may need less.
 Plan Frontier::Data::least_energy_by(Seconds deadline, const PlanOptions& options) const {
   constexpr double kFewClocks = 0.003;  // gap of a quick plan
-  constexpr double kReach = 0.005;      // where less time is worth a try, nothing is gained
+  constexpr double kReach = 0.005;      // a shorter range of times gains nothing
   constexpr int kTries = 16;
-  constexpr double kNothingLeft = 1e-9;  // gap: less than any setting would change
+  constexpr double kNothingLeft = 1e-9;  // gap: below the effect of any setting
   const auto quick = [&](Seconds time) {
     return plan_of(search_freely(time, {.effort = Effort::kQuick}).back());
   };
-  // T* counts whole nanoseconds of each instruction, real ones may take a little longer.
+  // T* is computed in whole nanoseconds per instruction; real ones may take a little longer.
   Seconds time = std::min(deadline, least_energy_time + seconds(longest_chain)), other = time;
   Best best(quick(time));
   if (options.effort == Effort::kQuick) return best.plan();
   const Joules energy = best.plan().iteration_energy;
-  // No sooner end can need less than the bound here, which falls until T*.
+  // No plan that ends earlier needs less than the bound here, which falls until T*.
   if (energy <= bound_at(*this, time) * (1 + kNothingLeft)) return best.plan();
   const Seconds slowest = std::max(time, seconds(curve.longest + longest_chain));
   const Seconds from = still_below(*this, energy, time, min_time);
@@ -78,7 +77,7 @@ Plan Frontier::Data::least_energy_by(Seconds deadline, const PlanOptions& option
     return is_better;
   };
   if (other != time) {
-    // Which of the two is better a quick plan cannot tell.
+    // Quick plans do not show which of the two times is better.
     search(other, {});
     if (!search(time, {})) time = other;
     if (options.search_windows == 0) return best.plan();

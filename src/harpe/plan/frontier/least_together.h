@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// What two paths between the same events must lose together. For loops.cc and loss_sharing.cc.
+/// The least total loss of two paths between the same events. For loops.cc and loss_sharing.cc.
 
 #include <algorithm>
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace harpe::plan {
 
-/// A path with its points, by rising time; the loss of each; and what waiting costs, J/s.
+/// A path with its points, by rising time; the loss of each point; and the price of waiting, J/s.
 template <class Point, class Loss>
 struct LossyPath {
   std::span<const Point> points;
@@ -18,14 +18,14 @@ struct LossyPath {
   double wait_price;
 };
 
-/// Tells for each point of `own` the least loss together with any of `other`, where the shorter one
-/// waits for the longer. O(points)
+/// Calls `tell` for each point of `own` with the least total loss of this point and any point of
+/// `other`, if the shorter path waits for the longer one. O(points)
 /// \param longer  scratch
 template <class Point, class OwnLoss, class OtherLoss, class Tell>
 void least_together(const LossyPath<Point, OwnLoss>& own, const LossyPath<Point, OtherLoss>& other,
                     std::vector<double>& longer, const Tell& tell) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  // Of those that are longer than what is to come: the least of loss + price x time.
+  // For each point of `other`, the least loss + price x time of this point and all longer ones.
   longer.resize(other.points.size() + 1);
   longer.back() = kInfinity;
   for (std::size_t i = other.points.size(); i-- > 0;) {

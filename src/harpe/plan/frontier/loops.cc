@@ -14,12 +14,12 @@ namespace harpe::plan {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-// Loops from an event with more arcs would be many and share all they lose.
+// An event with more arcs would begin many loops, which share the same losses.
 constexpr std::size_t kMostWaysOut = 8;
-// Choices of an arc with which the least of a loop is bounded from above first.
+// Choices per arc for the first upper bound of the least loss of a loop.
 constexpr std::size_t kFewChoices = 5;
 
-/// A choice of each arc of a path.
+/// Time and loss of a path with one choice for each arc.
 struct Point {
   double time = 0, loss = 0;
 };
@@ -27,14 +27,14 @@ struct Point {
 /// An arc in a loop.
 struct Use {
   const LossyArc* arc;
-  std::vector<double> loss;       // of each choice, as far as it counts here
-  std::vector<int> offered = {};  // choices
+  std::vector<double> loss;       // per choice, the part that counts in this loop
+  std::vector<int> offered = {};  // indices of choices
 
   double least() const { return *std::ranges::min_element(loss); }
 };
 struct Path {
   std::vector<Use> uses;
-  double wait_price = kInfinity;  // a path waits where that costs least
+  double wait_price = kInfinity;  // of the arc where waiting costs least
 };
 using Paths = std::array<Path, 2>;
 
@@ -50,7 +50,7 @@ void add_transfer(const LossTransfer& transfer, double sign, const Certificate& 
   }
 }
 
-/// Everything that the arcs of a path can be together, by rising time.
+/// Returns all combinations of choices of a path, by rising time.
 std::vector<Point> combine(const Path& path) {
   std::vector<Point> points{{}};
   for (const Use& use : path.uses) {
@@ -96,19 +96,20 @@ void offer_up_to(Use& use, double most) {
 }
 
 double least_of(Paths& paths) {
-  double sum = 0;  // of the least of each arc by itself
+  double sum = 0;  // of the least loss of each arc
   for (Path& path : paths) {
     for (Use& use : path.uses) {
       offer_few(use);
       sum += use.least();
     }
   }
-  // No answer has a choice that loses more than a whole other answer, the others at their least.
+  // A choice that loses more than a known answer, with the other arcs at their least, is in no
+  // better answer.
   const double most = least_of_offered(paths);
   for (Path& path : paths) {
     for (Use& use : path.uses) offer_up_to(use, most - (sum - use.least()));
   }
-  // Nothing is offered where rounding makes the answer that there is too dear.
+  // Rounding may leave no choices. Then the known answer is the least.
   return std::min(most, least_of_offered(paths));
 }
 

@@ -2,17 +2,18 @@
 /// \file
 /// Loops of a pipeline's graph, around which the times of real operating points do not add up.
 ///
-/// Take a conserved flow f, of value F. Every plan that ends by a deadline T has effective energies
-/// of at least `sum_a (c_a + f_a d_a) - F T`: c_a is the effective energy of arc a (an instruction,
-/// or a dependency at 0 J), d_a >= t_a the time between its ends. The bound of weak duality takes
-/// the least of every term by itself. What a plan has above it is what its arcs lose against that
-/// least: at a point that is not the best at its price, or while something waits, f_a (d_a - t_a).
+/// Let f be a conserved flow of value F. Every plan that ends by a deadline T has effective
+/// energies of at least `sum_a (c_a + f_a d_a) - F T`, where c_a is the effective energy of arc a
+/// (an instruction, or a dependency at 0 J) and d_a >= t_a the time between its ends. The bound of
+/// weak duality takes the least value of each term separately. The difference between a plan and
+/// this bound is the sum of the losses of its arcs: an arc loses energy at a point that is not the
+/// best at its price, and f_a (d_a - t_a) while it waits.
 ///
-/// Two paths between the same two events take the same time. The best points of their arcs do not:
-/// something is lost around every such loop, and as much may be added to the bound. Where loops
-/// have an instruction in common, what it loses at each of its points is shared out among them; so
-/// is the price of waiting. That is a Lagrangian decomposition (Guignard and Kim 1987): valid for
-/// every flow, every list of loops and every way to share. Good ways are found by loss_sharing.h.
+/// Two paths between the same two events take the same time, but the best points of their arcs
+/// usually do not. Such a loop has a least loss above 0, which may be added to the bound. If
+/// loops have an arc in common, its loss at each of its points is divided among them, and so is the
+/// price of waiting. This is a Lagrangian decomposition (Guignard and Kim 1987), valid for every
+/// flow, every list of loops and every division. loss_sharing.h finds good divisions.
 
 #include <cstddef>
 #include <span>
@@ -24,22 +25,23 @@
 
 namespace harpe::plan {
 
-/// The events between which the arcs of a graph lie: first its nodes, then its dependencies.
+/// The two events of each arc of a graph. The arcs are the nodes, followed by the dependencies.
 struct EventArcs {
-  std::vector<int> tail, head;  ///< of each arc; both -1: not between two events
+  std::vector<int> tail, head;  ///< per arc; both -1 if it is left out or within one event
 };
 
-/// \param nodes     all have a start and an end
-/// \param left_out  of each dependency, whether it may be left out
+/// Returns the events of a graph.
+/// \param nodes     number of nodes, each with a start and an end
+/// \param left_out  for each dependency, true to leave it out
 ///
-/// A start and the ends that it waits for are one event, and so are several starts, where each
-/// waits for the same ends, for nothing else, without a lag, and nothing else waits for these ends.
-/// So are a start and the one end that it waits for without a lag, and an end and the one start
-/// that waits for it.
+/// Some starts and some ends form one event if each of these starts waits, without a lag, for
+/// exactly these ends, and no other start waits for them. A start also forms one event with the
+/// only end that it waits for without a lag, and an end with the only start that waits for it. All
+/// starts without dependencies form one event, and so do all ends that no start waits for.
 EventArcs event_arcs(std::size_t nodes, std::span<const Dependency> dependencies,
                      const std::vector<bool>& left_out);
 
-/// What an arc can be and loses then against the best at its price.
+/// A possible time of an arc, and its loss against the best choice at the price of the arc.
 struct ArcChoice {
   Seconds time;
   Joules loss;
@@ -49,11 +51,11 @@ struct LossyArc {
   Watts flow;
 };
 
-/// Pairs of disjoint paths of one or two arcs from one event to another, all arcs with a flow.
+/// Returns pairs of disjoint paths between the same two events, of one or two arcs with a flow.
 std::vector<CertificateLoop> find_loops(const EventArcs& events, std::span<const LossyArc> arcs);
 
-/// What all loops of a certificate must lose together. Rounded like sums of doubles.
-/// O(loops x n^2 log n) with n choices an arc, of which most are ruled out at once.
+/// Returns the least total loss of all loops of a certificate, with the rounding errors of a sum of
+/// doubles. O(loops x n^2 log n) with n choices per arc, of which most are ruled out immediately.
 Joules least_loss(const Certificate& certificate, std::span<const LossyArc> arcs);
 
 }  // namespace harpe::plan

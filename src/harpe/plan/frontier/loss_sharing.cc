@@ -11,10 +11,11 @@
 namespace harpe::plan {
 namespace {
 
-// Bits of the largest loss that is moved: rounding then costs some millionths of the sum.
+// Bits of the largest moved loss. Rounding to them costs a few millionths of the sum.
 constexpr int kBits = 16;
 
-// Leaves out what is as the one before it.
+// Appends a time and its moved loss, unless the loss equals the previous one. Replaces the previous
+// loss if the time is equal.
 void append(LossTransfer& transfer, std::int64_t from, std::int64_t moved) {
   if (!transfer.from.empty() && transfer.from.back() == from) {
     transfer.moved.back() = moved;
@@ -134,9 +135,10 @@ void LossSharing::set_least_by_choice(const Loop& loop, int use) {
   });
 }
 
-// What can be handed on is divided among the arcs that lead on and, as one, those that lead back.
+// Moves excess losses to the next loop of each arc, or to the previous one. They are divided evenly
+// among the arcs that have such a loop, with one share kept if some arc has none.
 void LossSharing::hand_on(const Loop& loop, bool forwards) {
-  std::vector<std::pair<int, int>> ways;  // from a use here to the next of its arc
+  std::vector<std::pair<int, int>> ways;  // from a use in this loop to the next of its arc
   bool leads_back = false;
   for (const Path& path : loop) {
     for (const int use : path.uses) {
@@ -196,7 +198,7 @@ LossTransfer LossSharing::transfer(int arc, std::size_t use, Seconds time_unit,
                     .from = {},
                     .moved = {}};
   for (const std::size_t k : by_time) {
-    // Just below: times are not rounded where the certificate is checked.
+    // One unit less, because the check of the certificate does not round times.
     const auto units = static_cast<std::int64_t>(choices[k].time / time_unit);
     append(made, std::max<std::int64_t>(0, units - 1), moved[k]);
   }

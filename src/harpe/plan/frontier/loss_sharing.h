@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// How loops share what the arcs lose that they have in common (loops.h).
+/// Division of the losses of common arcs among loops (loops.h).
 
 #include <array>
 #include <cstddef>
@@ -13,23 +13,24 @@
 
 namespace harpe::plan {
 
-/// Shares of losses, from even ones to such that all loops together must lose much.
+/// Shares of losses. They start even and change so that the least total loss of all loops rises.
 ///
-/// Loop by loop, what it loses at least with a choice of an arc, above what it loses at least with
-/// any, is handed on to the next loop with that arc: this one loses no less without it, and the
-/// next can only lose more. Then back, from the last to the first. What each arc is shared by
-/// comes to agree on its choice; where all do, the loops lose together what a plan would.
-/// (Sequential reweighted message passing: Kolmogorov 2015.) Of each arc only some choices take
-/// part, those that lose least. Deterministic.
+/// Each loop in turn moves losses to the next loop with each of its arcs: for every choice of the
+/// arc, a share of the loop's least loss with this choice in excess of its least loss with any
+/// choice. The least loss of this loop does not fall, and that of the next loop can only rise. A
+/// second pass does the same from the last loop to the first. The loops of an arc gradually agree
+/// on its choice. If all agree, their total loss is that of a plan (sequential reweighted message
+/// passing: Kolmogorov 2015). Only the choices of each arc with the least losses are used.
+/// Deterministic.
 class LossSharing {
  public:
-  /// \param choices  of each arc that take part, at most
+  /// \param choices  largest number of choices of each arc to use
   LossSharing(std::span<const CertificateLoop> loops, std::span<const LossyArc> arcs,
               std::size_t choices);
 
-  /// Goes through all loops once, and back. `least` never falls. O(loops x choices^2)
+  /// Passes over all loops forwards and backwards. `least` never falls. O(loops x choices^2)
   void improve();
-  /// What loops must lose together where arcs have no other choices.
+  /// Returns the least total loss of the loops if arcs have only the choices in use.
   Joules least();
   /// Writes the shares into the certificate of these loops, rounded.
   void write_transfers(Certificate& certificate) const;
@@ -40,9 +41,9 @@ class LossSharing {
   /// An arc in a loop.
   struct Use {
     int arc;
-    std::vector<double> loss;  ///< of each choice that takes part, as far as it counts here
+    std::vector<double> loss;  ///< for each choice in use, the share of this loop
   };
-  /// What the arcs of a path can be together.
+  /// A combination of choices of the arcs of a path.
   struct Point {
     double time;
     std::uint16_t first, second;  ///< choices of its arcs
@@ -63,16 +64,16 @@ class LossSharing {
   double least_of(const Loop& loop);
   void set_least_by_choice(const Loop& loop, int use);
   void hand_on(const Loop& loop, bool forwards);
-  /// What the uses of an arc up to one of them leave to those after it, of a choice.
+  /// Returns the loss of a choice that moves from the uses of an arc up to `use` to later ones.
   double moved_on(int arc, std::size_t use, std::size_t k) const;
   LossTransfer transfer(int arc, std::size_t use, Seconds time_unit, Joules loss_unit) const;
 
   std::span<const LossyArc> arcs_;
-  std::vector<std::vector<int>> choices_;  // of each arc that take part, fastest first
-  std::vector<std::vector<int>> uses_of_;  // of each arc, in the order of loops
+  std::vector<std::vector<int>> choices_;  // choices in use of each arc, fastest first
+  std::vector<std::vector<int>> uses_of_;  // uses of each arc, in the order of loops
   std::vector<Use> uses_;
   std::vector<Loop> loops_;
-  std::vector<int> loop_of_, rank_;     // of each use: its loop, its place among those of its arc
+  std::vector<int> loop_of_, rank_;     // per use: its loop, its position among the uses of its arc
   std::vector<double> longer_, least_;  // scratch
 };
 

@@ -8,7 +8,7 @@
 namespace harpe {
 namespace {
 
-/// Those measured for each computation of the pipeline, highest clock first.
+/// Returns the settings measured for every computation of the pipeline, highest clock first.
 std::vector<InstructionSetting> common_settings(const plan::Problem& problem) {
   std::optional<std::vector<InstructionSetting>> common;
   std::vector<bool> seen(problem.tables.size());

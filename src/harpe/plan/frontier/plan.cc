@@ -12,10 +12,10 @@ bool same_data(const Instruction& a, const Instruction& b) {
   return a.part == b.part && a.micro_batch == b.micro_batch;
 }
 
-/// The instruction whose parts these are, if there is one.
+/// Returns the instruction with these parts; nullopt if there is none.
 std::optional<Instruction> whole_of(std::span<const Instruction> parts) {
   if (parts.size() == 1) return parts[0];
-  // All end in a full backward: `backward`, or `backward` and `weight`.
+  // Every instruction in parts ends in a full backward: `backward`, or `backward` and `weight`.
   const bool has_weight = !parts.empty() && parts.back().kind == InstructionKind::kWeight;
   const std::size_t before = parts.size() - (has_weight ? 2 : 1);
   if (parts.empty() || before > 1) return std::nullopt;
@@ -46,12 +46,12 @@ int Plan::clock_changes() const {
       return from.setting() != to.setting();
     };
     for (const PlannedInstruction& i : list) {
-      if (i.clock == Megahertz{0}) continue;  // leaves the setting as it is
+      if (i.clock == Megahertz{0}) continue;  // does not change the setting
       if (first == nullptr) first = &i;
       changes += before != nullptr && is_change(*before, i);
       before = &i;
     }
-    // The next iteration begins with the first again.
+    // The next iteration begins with the first instruction again.
     changes += before != nullptr && is_change(*before, *first);
   }
   return changes;
@@ -87,7 +87,7 @@ Result<Schedule> schedule_of(const Plan& plan) {
                     .placement = plan.placement,
                     .copies = plan.copies,
                     .lists = {}};
-  std::vector<std::vector<int>> parts(plan.instructions.size());  // of each stage, by chunk
+  std::vector<std::vector<int>> parts(plan.instructions.size());  // per stage and chunk
   for (int part = 0; part < schedule.parts(); ++part) {
     const int stage = schedule.placement[part];
     if (stage >= 0 && stage < static_cast<int>(parts.size())) parts[stage].push_back(part);

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// A plan: one setting for every instruction of one iteration, with what it takes and how good it
-/// provably is.
+/// A plan: one setting for every instruction of one iteration, with its time, its energy and a
+/// lower bound of the energy.
 ///
 ///   const harpe::Result<harpe::Plan> plan = harpe::read_plan("plan.json");
 ///   if (plan.ok()) set(plan->instructions[stage][position].setting());
@@ -20,24 +20,25 @@
 
 namespace harpe {
 
-/// One instruction of a plan. Time and energy are per GPU and those of its setting in the profile.
+/// One instruction of a plan. Time and energy are per GPU, from the profile at its setting.
 struct PlannedInstruction {
   InstructionKind kind = InstructionKind::kForward;
   int chunk = 0;
-  int micro_batch = -1;           ///< -1 where the instruction has none
-  int backward_chunk = -1;        ///< second half of an overlapped block
-  int backward_micro_batch = -1;  ///< second half of an overlapped block
-  bool gradient = false;          ///< `send` and `recv`: a gradient travels
-  /// Part of one instruction of the schedule with the next in the list, which starts when the whole
-  /// may and ends with its last part: `recompute` and `backward` of a `recompute_backward`,
-  /// `forward` and `backward` of a `forward_backward`, `backward` and `weight` of a full backward.
-  /// A `switch` between two parts is one, too.
+  int micro_batch = -1;           ///< -1 if the instruction has none
+  int backward_chunk = -1;        ///< chunk of the second half of an overlapped block
+  int backward_micro_batch = -1;  ///< micro-batch of the second half of an overlapped block
+  bool gradient = false;          ///< true if a `send` or `recv` transfers a gradient
+  /// True if this entry and the next one in the list are parts of one instruction of the schedule.
+  /// The first part starts when the whole may start, and the whole ends with its last part:
+  /// `recompute` and `backward` of a `recompute_backward`, `forward` and `backward` of a
+  /// `forward_backward`, `backward` and `weight` of a full backward. A `switch` between two parts
+  /// is a part, too.
   bool fused_with_next = false;
   Megahertz clock = {};  ///< 0 for instructions without a choice of clock
   Seconds start = {};
   Seconds time = {};
   Joules energy = {};
-  Knobs knobs = {};  ///< none for instructions without a choice
+  Knobs knobs = {};  ///< empty for instructions without a choice
 
   InstructionSetting setting() const { return {clock, knobs}; }
   friend bool operator==(const PlannedInstruction&, const PlannedInstruction&) = default;
@@ -47,60 +48,64 @@ struct PlannedInstruction {
 struct Plan {
   std::string job = {};
   std::string schedule = {};  ///< name of the schedule
-  bool synthetic = false;     ///< made from a synthetic profile, see `Profile::is_synthetic`
+  bool synthetic = false;     ///< true if the profile is synthetic, see `Profile::is_synthetic`
   int stages = 0;
   int micro_batches = 0;
   int chunks = 1;
   int gpus_per_stage = 1;
-  std::vector<Watts> blocking_power = {};  ///< per GPU, one a stage
+  std::vector<Watts> blocking_power = {};  ///< per GPU, one per stage
   Transfers transfers = {};
   std::vector<int> placement = {};  ///< stage of each model part
-  int copies = 1;                   ///< independent models in `placement`, see `Schedule`
-  /// Seconds from the start until the pipeline may go on: its makespan, or longer where it waits
-  /// for a straggler.
+  int copies = 1;                   ///< number of independent models, see `Schedule`
+  /// Time from the start of the iteration until the next one may start: the makespan of the
+  /// pipeline, or longer if it waits for a straggler.
   Seconds iteration_time = {};
   Joules iteration_energy = {};  ///< whole pipeline, all GPUs, blocking included
-  /// No assignment of profiled clocks that ends by `iteration_time` needs less; 0 if not known.
+  /// Lower bound of the energy of all assignments of profiled settings that end by
+  /// `iteration_time`; 0 if not known.
   Joules lower_bound = {};
-  std::vector<std::vector<PlannedInstruction>> instructions = {};  ///< one list a stage
+  std::vector<std::vector<PlannedInstruction>> instructions = {};  ///< one list per stage
 
-  /// How far the energy is above the lower bound, as a fraction.
+  /// Returns how far the energy is above the lower bound, as a fraction of the bound.
   double gap() const { return (iteration_energy - lower_bound) / lower_bound; }
-  /// Number of times a stage changes its setting in an iteration, over all stages. The change from
-  /// its last instruction to the first of the next iteration counts.
+  /// Returns the number of changes of settings in an iteration, over all stages. The change from
+  /// the last instruction of a stage to the first one of the next iteration counts.
   int clock_changes() const;
-  /// Whether some instruction has more than a clock set.
+  /// Returns true if some instruction has knobs.
   bool has_knobs() const;
-  /// True if an instruction of the schedule runs as several, see `fused_with_next`.
+  /// Returns true if an instruction of the schedule runs in several parts, see `fused_with_next`.
   bool runs_in_parts() const;
 };
 
-/// `harpe.plan/1`, see docs/formats.md: one instruction a line, numbers that read back the same.
-/// Lines of a plan with more than 16,384 instructions have no spaces, a tenth of their bytes.
+/// Returns the plan in the format `harpe.plan/1`, see docs/formats.md: one instruction per line;
+/// numbers are read back unchanged. In a plan with more than 16,384 instructions, these lines have
+/// no spaces, which saves a tenth of their bytes.
 ///
-/// Every instruction has "microbatch", -1 where it has none. An overlapped block adds
-/// "backward_chunk" and "backward_microbatch", a `send` or `recv` of a gradient "gradient": true, a
-/// part of a whole that goes on "fused_with_next": true, one with knobs those that are given.
-/// Left out are "lower_bound_j" when it is not known, "transfers" when there are none, "placement"
-/// when part k stands on stage k % stages, "copies" when it is 1, and "synthetic" when it is false.
+/// Every instruction has "microbatch", -1 if it has none. An overlapped block also has
+/// "backward_chunk" and "backward_microbatch". A `send` or `recv` of a gradient has "gradient":
+/// true, every part of a split instruction but the last "fused_with_next": true, and an instruction
+/// with knobs the knobs that are set. The writer omits "lower_bound_j" if it is not known,
+/// "transfers" if there are none, "placement" if part k is on stage k % stages, "copies" if it is
+/// 1, and "synthetic" if it is false.
 std::string plan_json(const Plan& plan);
-/// Diagnostics carry line and column. Checks the types, ranges and sizes of everything, but not
-/// that the lists make a pipeline: that is for `schedule_of`.
+/// Parses `harpe.plan/1`. Checks all types, ranges and sizes, but not that the lists form a
+/// pipeline, which `schedule_of` and `Pipeline::build` check. Diagnostics have line and column.
 Result<Plan> parse_plan_json(std::string_view text, const std::string& file);
 Result<Plan> read_plan(const std::filesystem::path& path);
 
-/// The schedule that a plan follows: its lists without clocks, what is fused as one instruction.
-/// Fails when an instruction names a chunk that its stage does not have, or is fused with what it
-/// cannot be; `Pipeline::build` checks the rest.
+/// Returns the schedule of a plan: its lists without clocks, with fused parts joined into one
+/// instruction. Fails if an instruction names a chunk that its stage does not have, or if fused
+/// parts do not form an instruction of a schedule; `Pipeline::build` checks the rest.
 Result<Schedule> schedule_of(const Plan& plan);
 
-/// Whether `placement` has `chunks` parts for each stage, part k on stage k % stages.
+/// Returns true if `placement` has `chunks` parts for each stage, with part k on stage k % stages.
 bool is_looped(const std::vector<int>& placement, int stages, int chunks);
 
-/// The plan as `freqs_pipeline_%05d.py`, the form Zeus's pipeline frequency server reads: per stage
-/// a list of ('forward', MHz), ... with comment lines that give its cost. Listed are computations,
-/// which training code announces to Zeus; 0 MHz (keep the clock) stands where there is no choice.
-/// `kInvalidInput` for a plan with knobs, which this form has no place for.
+/// Returns the plan as `freqs_pipeline_%05d.py`, the format that Zeus's pipeline frequency server
+/// reads: for each stage a list of ('forward', MHz), ..., and comment lines with the cost of the
+/// plan. The lists contain only computations, which training code announces to Zeus. A computation
+/// without a choice has 0 MHz, which keeps the clock. Returns `kInvalidInput` for a plan with knobs
+/// or with instructions in parts, which the format cannot express.
 Result<std::string> zeus_plan(const Plan& plan);
 
 }  // namespace harpe

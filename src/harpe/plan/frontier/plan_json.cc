@@ -56,7 +56,7 @@ std::string instruction_text(const PlannedInstruction& i) {
          ", \"energy_j\": " + number(i.energy.value) + "}";
 }
 
-/// Without spaces, which are none within a name or label.
+/// Returns the text without spaces. Names and labels have none.
 std::string dense_instruction_text(const PlannedInstruction& i) {
   std::string text = instruction_text(i);
   std::erase(text, ' ');
@@ -77,7 +77,7 @@ std::string transfers_text(const Transfers& transfers) {
          ", \"backward_s\": " + list_text(transfers.backward) + "}";
 }
 
-/// Reads a plan from its JSON document; all diagnostics are noted.
+/// A reader of plans from JSON documents, which collects all diagnostics.
 class PlanReader {
  public:
   explicit PlanReader(const std::string& file) : diagnostics_(file) {}
@@ -130,7 +130,8 @@ class PlanReader {
     }
   }
 
-  /// Where the parts stand, and from it how many each stage has.
+  /// Reads the placement of the parts and counts the parts of each stage. Returns false if the
+  /// instructions cannot be read without them.
   bool read_placement(const JsonValue& root, const JsonValue& instructions) {
     const auto stages = static_cast<std::int64_t>(instructions.items.size());
     if (const JsonValue* placement = root.find("placement")) {
@@ -227,7 +228,7 @@ class PlanReader {
     return i;
   }
 
-  /// What only some kinds have.
+  /// Reads the members that only some kinds have.
   void read_rest(const JsonValue& item, int chunks, PlannedInstruction& i) {
     std::vector<std::string_view> keys = {"name",    "microbatch", "chunk",    "frequency_mhz",
                                           "start_s", "time_s",     "energy_j", "fused_with_next"};
@@ -256,7 +257,7 @@ class PlanReader {
     if (plan_.stages > 0 && static_cast<std::int64_t>(list.items.size()) == plan_.stages) {
       return true;
     }
-    // Without "stages" that error alone is reported.
+    // If "stages" is missing, only that error is reported.
     if (plan_.stages > 0) {
       add(list, "expected one " + what + " for each of the " + std::to_string(plan_.stages) +
                     " stages, found " + std::to_string(list.items.size()));
@@ -311,7 +312,7 @@ class PlanReader {
   double real(const JsonValue& value, double least, double most,
               const std::string& what = "expected") {
     if (value.type == Type::kNumber && value.number >= least && value.number <= most) {
-      return value.number + 0.0;  // makes -0 plain 0, which reads back the same
+      return value.number + 0.0;  // turns -0 into 0, which reads back the same
     }
     add(value, what + " a number from " + shortest(least) + " to " + shortest(most));
     return 0;
@@ -338,7 +339,7 @@ class PlanReader {
 
   Diagnostics diagnostics_;
   Plan plan_;
-  std::vector<int> chunks_of_;  // of each stage
+  std::vector<int> chunks_of_;  // per stage
 };
 
 }  // namespace

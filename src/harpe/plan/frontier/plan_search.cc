@@ -21,7 +21,7 @@ void PlanSearch::keep_if_better() {
   best_ = choice_;
 }
 
-// The best option up to `last` when a picosecond is worth `price`.
+// Returns the best option up to `last` at `price` per picosecond.
 int PlanSearch::best_up_to(std::int32_t table, int last, double price) const {
   if (price == 0) return last;
   const auto times = layout_.times(table);
@@ -46,8 +46,8 @@ void PlanSearch::set_prices(const flow::State& relaxed, std::span<const double> 
   }
 }
 
-// One pass along the pipeline, in the whole nanoseconds of the network: nothing ends after its
-// relaxed end.
+// One pass along the pipeline, in the whole nanoseconds of the network: no instruction ends after
+// its relaxed end.
 void PlanSearch::round(const flow::State& relaxed) {
   const auto& arcs = problem_.network.arcs;
   std::fill(time_.begin(), time_.end(), 0);
@@ -66,7 +66,7 @@ void PlanSearch::round(const flow::State& relaxed) {
   }
 }
 
-// Every instruction takes the best option at its price between its earliest start and its latest
+// Gives every instruction the best option at its price between its earliest start and its latest
 // end, along the pipeline.
 void PlanSearch::use_slack_at_prices() {
   layout_.set_latest(choice_, deadline_, latest_);
@@ -84,8 +84,8 @@ void PlanSearch::use_slack_at_prices() {
   }
 }
 
-// Every instruction takes the cheapest option between its earliest start and its latest end, from
-// the first to the last. Expects choices, leaves earliest times.
+// Gives every instruction the cheapest option between its earliest start and its latest end, from
+// the first to the last. Requires choices. Sets earliest times.
 void PlanSearch::use_slack_forwards() {
   layout_.set_latest(choice_, deadline_, latest_);
   cost_ = 0;
@@ -104,7 +104,7 @@ void PlanSearch::use_slack_forwards() {
   }
 }
 
-// The same from the last to the first. Expects choices and their earliest times.
+// Does the same from the last to the first. Requires choices and their earliest times.
 void PlanSearch::use_slack_backwards() {
   cost_ = 0;
   std::fill(latest_.begin(), latest_.end(), deadline_);
@@ -124,7 +124,8 @@ void PlanSearch::use_slack_backwards() {
   }
 }
 
-// Both ways, so that what the first leaves the second takes. Makes any choices end by the deadline.
+// Uses slack in both directions: the second pass uses what is left after the first. Makes any
+// choices end by the deadline.
 void PlanSearch::hand_out_slack(bool backwards_first) {
   if (backwards_first) {
     layout_.set_earliest(choice_, time_);
@@ -143,7 +144,7 @@ std::int64_t PlanSearch::makespan(const Assignment& choice) {
 
 std::vector<double> PlanSearch::decode(std::span<const flow::State> relaxed, int trials,
                                        std::span<const double> known) {
-  constexpr int kUniform[] = {17, 19, 15, 13, 20, 7, 0, 18, 16, 10, 14, 5};  // of 20
+  constexpr int kUniform[] = {17, 19, 15, 13, 20, 7, 0, 18, 16, 10, 14, 5};  // twentieths
   std::vector<double> best_shares(problem_.tables.size(), 0.0);
   std::vector<double> shares = best_shares;
   std::size_t best_state = 0;
@@ -194,8 +195,8 @@ Milestone PlanSearch::decode_freely(const flow::State& relaxed, double share) {
   return {deadline_, cost_, choice_};
 }
 
-// The earlier, or the later, of two feasible times for every event is feasible again, and leaves
-// every instruction at least the time that it has in one of the two.
+// For every event, the earlier (or the later) of two feasible times is feasible again, and leaves
+// every instruction at least the shorter of its two times.
 void PlanSearch::splice(const Milestone& fast, const Milestone& slow) {
   for (const bool slow_first : {true, false}) {
     layout_.set_earliest(fast.choice, time_);
@@ -226,10 +227,10 @@ void PlanSearch::kick_few() {
   }
 }
 
-// Makes some kinds of instructions slower and others faster, on one stage or on all, for
-// micro-batches that follow each other.
+// Makes some kinds of instructions slower and others faster, on one stage or on all stages, for a
+// range of micro-batches.
 void PlanSearch::kick_band() {
-  std::array<int, 16> step{};  // of each kind
+  std::array<int, 16> step{};  // per kind
   for (int& s : step) s = static_cast<int>(random_.below(5)) - 2;
   const Schedule& schedule = problem_.pipeline.schedule();
   const auto stages = static_cast<std::size_t>(schedule.stages);
@@ -248,7 +249,8 @@ void PlanSearch::kick_band() {
   }
 }
 
-// Accepts what is a little worse, less and less so (threshold accepting: Dueck and Scheuer 1990).
+// Accepts higher costs, up to a falling threshold above the present cost (threshold accepting:
+// Dueck and Scheuer 1990).
 void PlanSearch::kick(int kicks) {
   const double tolerance = 0.3 * layout_.average_step();
   Assignment current = best_;

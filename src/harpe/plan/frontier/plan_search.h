@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Plans of real clocks next to the relaxed frontier.
+/// Search for plans with profiled settings close to the relaxed frontier.
 
 #include <cstdint>
 #include <span>
@@ -11,56 +11,56 @@
 
 namespace harpe::plan {
 
-/// An assignment at the time it takes by itself.
+/// An assignment with its own makespan and cost.
 struct Milestone {
   std::int64_t time = 0;  ///< makespan, picoseconds
   std::int64_t cost = 0;
   Assignment choice;
 };
 
-/// Searches assignments that end by a deadline for the least effective energy. Deterministic: the
+/// Search for the assignment of least effective energy that ends by a deadline. Deterministic: the
 /// same input gives the same assignment on every machine and with every compiler.
 ///
-/// Most of the work is done by a decoder that turns the relaxed optimum into an assignment in three
-/// passes along the pipeline. The gap of an assignment is the sum of what its options lose against
-/// the prices of the relaxed optimum (its flow), and of time left unused at those prices. The
-/// decoder therefore gives every instruction, within the time it has until its relaxed end, the
-/// option that is best when time left over is worth a share of its price, because what follows can
-/// use it; and the passes after that hand out what was left over after all. The search is over
-/// those shares, one for each table. It does poorly between two deadlines at which all stages can
-/// keep in step at real clocks; there the plans for these two, spliced, do better. Then kicks
-/// change a few instructions at random.
+/// A decoder does most of the work: it turns the relaxed optimum into an assignment in three passes
+/// along the pipeline. The gap of an assignment is the sum of the losses of its options at the
+/// prices of the relaxed optimum (its flow) and of the unused time at those prices. The decoder
+/// gives every instruction the best option that ends by its relaxed end. It values the remaining
+/// time at a share of its price, because the next instructions can use it. The passes after that
+/// distribute the remaining slack. The search varies these shares, one per table. It does poorly
+/// between two deadlines at which all stages can keep in step at profiled settings; there, splicing
+/// the plans for the two deadlines does better. Finally, random kicks change some instructions.
 class PlanSearch {
  public:
-  /// \param deadline  picoseconds, not below the makespan of the fastest options.
+  /// \param deadline  picoseconds, not below the makespan of the fastest options
   PlanSearch(const SearchOrder& layout, std::int64_t deadline);
 
-  /// Tries `trials` decodings of a relaxed optimum at or before the deadline and keeps the best
+  /// Tries `trials` decodings of relaxed optima at or before the deadline and keeps the best
   /// assignment so far.
-  /// \param known  shares that did well nearby, to try first; empty: none
-  /// \returns the shares that did best
+  /// \param known  good shares of a nearby deadline, to try early; may be empty
+  /// \returns the best shares
   std::vector<double> decode(std::span<const flow::State> relaxed, int trials,
                              std::span<const double> known = {});
 
-  /// Takes up an assignment that may end after the deadline, made to end by it.
+  /// Adjusts an assignment, which may end after the deadline, so that it ends by the deadline, and
+  /// keeps it if it is the best so far.
   void offer(const Assignment& choice);
 
-  /// Decodes a relaxed optimum at one share for all tables, to end when it ends by itself.
+  /// Decodes a relaxed optimum with one share for all tables and its own makespan as the deadline.
+  /// Changes the deadline of the search.
   Milestone decode_freely(const flow::State& relaxed, double share);
 
-  /// Joins a slower assignment to a faster one: one is followed in the first part of the pipeline,
-  /// the other in the rest, so that the whole ends by the deadline, which must lie between their
-  /// times.
+  /// Joins a slower and a faster assignment: uses one in the first part of the iteration and the
+  /// other in the rest. The result ends by the deadline, which must lie between their times.
   void splice(const Milestone& fast, const Milestone& slow);
 
-  /// Tries `kicks` random changes of up to three instructions, each followed by handing the slack
-  /// out anew.
+  /// Tries `kicks` random changes: of one to three instructions, or of the instructions of a range
+  /// of micro-batches. Redistributes the slack after each.
   void kick(int kicks);
 
   const Assignment& best() const { return best_; }
-  /// The best at the time it takes by itself.
+  /// Returns the best assignment with its own makespan.
   Milestone best_milestone() { return {makespan(best_), best_cost_, best_}; }
-  /// When an assignment ends, picoseconds. O(arcs).
+  /// Returns the makespan of an assignment, picoseconds. O(arcs).
   std::int64_t makespan(const Assignment& choice);
 
  private:
@@ -82,7 +82,7 @@ class PlanSearch {
   SearchRandom random_;
   EventTimes time_, latest_, other_time_;
   Assignment choice_, best_;
-  std::vector<double> price_;  // of a picosecond of each node, in cost units
+  std::vector<double> price_;  // price of a picosecond of each node, in cost units
   std::int64_t cost_ = 0;
   std::int64_t best_cost_ = std::numeric_limits<std::int64_t>::max();
 };

@@ -62,7 +62,8 @@ class LineUp {
     return next_ < entries().size() && entries()[next_].kind == InstructionKind::kSwitch;
   }
 
-  /// Fixed-time instructions that the plan adds ahead of what is left of the schedule's list.
+  /// Matches fixed-time instructions that the plan adds before the rest of the schedule's list.
+  /// Returns false, with a diagnostic, if one is not allowed there.
   bool take_added(std::span<const Instruction> rest) {
     for (; next_ < entries().size(); ++next_) {
       const PlannedInstruction& entry = entries()[next_];
@@ -91,7 +92,8 @@ class LineUp {
     return true;
   }
 
-  /// One instruction of the schedule, as a whole or in its parts.
+  /// Matches one instruction of the schedule, as a whole or in parts. Returns false, with a
+  /// diagnostic, if the plan differs.
   bool take(const Instruction& whole) {
     const std::size_t begin = next_;
     if (whole.kind != InstructionKind::kSwitch) skip_switches(false);
@@ -119,9 +121,9 @@ class LineUp {
     return true;
   }
 
-  /// Returns the parts as which the plan runs an instruction of the schedule, by how it begins. The
-  /// solver has a rule of its own (`PricedParts`): what checks a plan shares no code with what made
-  /// it.
+  /// Returns the parts in which the plan runs an instruction of the schedule, by its next entry.
+  /// The solver has its own rule (`PricedParts`), because the check of a plan shares no code with
+  /// the solver.
   std::vector<Instruction> parts_of(const Instruction& whole) const {
     const InstructionKind begins = next_ < entries().size() ? entries()[next_].kind : whole.kind;
     std::vector<Instruction> parts;
@@ -129,8 +131,8 @@ class LineUp {
     const auto add = [&](InstructionKind kind, int part, int micro_batch) {
       parts.push_back({.kind = kind, .part = part, .micro_batch = micro_batch});
     };
-    // Where the schedule splits some backwards, or the profile has rows for weight gradients,
-    // `backward` rows are those of the input gradient: a full backward is both gradients.
+    // If the schedule splits some backwards, or the profile has rows for weight gradients,
+    // `backward` rows are those of the input gradient. A full backward is then both gradients.
     const auto add_backward = [&](int part, int micro_batch) {
       add(InstructionKind::kBackward, part, micro_batch);
       if (weights_.contains({part, micro_batch})) return;
@@ -185,12 +187,12 @@ class LineUp {
   const Plan& plan_;
   const Schedule& schedule_;
   Diagnostics& diagnostics_;
-  std::vector<int> chunk_;  ///< of each part
+  std::vector<int> chunk_;  ///< chunk of each part
   std::set<std::pair<int, int>> weights_;
-  bool knows_weights_ = false;  ///< the profile has rows for weight gradients
+  bool knows_weights_ = false;  ///< true if the profile has rows for weight gradients
   PlannedSchedule result_;
   int stage_ = 0;
-  std::size_t next_ = 0;  ///< entry of its list
+  std::size_t next_ = 0;  ///< next entry of the stage's list
 };
 
 bool same_sizes(const Plan& plan, const Schedule& schedule, Diagnostics& diagnostics) {
@@ -221,7 +223,7 @@ Result<Schedule> named_schedule(const Plan& plan) {
         (plan.schedule.empty() ? "no schedule by name" : "'" + plan.schedule + "'") +
         ", which is none of the schedules known by name");
   }
-  // Before as many are generated as a file may claim.
+  // Checked before generating as many micro-batches as a file may claim.
   std::size_t entries = 0;
   for (const auto& list : plan.instructions) entries += list.size();
   if (entries / static_cast<std::size_t>(std::max(plan.stages, 1)) <

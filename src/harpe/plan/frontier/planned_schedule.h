@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// What a plan runs of a schedule: its lists lined up with those of the schedule, for its check.
+/// The lists of a plan aligned with the lists of its schedule, for the check of the plan.
 
 #include <optional>
 #include <vector>
@@ -14,23 +14,23 @@ namespace harpe::plan {
 
 /// A schedule as a plan runs it.
 struct PlannedSchedule {
-  /// With the fixed-time instructions that the plan adds: `load` ahead of a forward, `reduce` and
-  /// `optimizer` behind all computations.
+  /// The schedule with the fixed-time instructions that the plan adds: `load` before a forward,
+  /// `reduce` and `optimizer` after all computations.
   Schedule schedule;
-  /// Entries of the plan's list that are instruction n of stage s: from first[s][n] up to, and
-  /// without, first[s][n + 1]. They are its parts, each behind what its `switch` may cost.
+  /// The entries first[s][n] to first[s][n + 1] - 1 of the plan's list of stage s are instruction
+  /// n: its parts, each after the `switch` that allows for its late change, if any.
   std::vector<std::vector<int>> first;
 
   int first_entry(Position at) const { return first[at.stage][at.index]; }
 };
 
-/// The schedule by whose name a plan goes, generated for its sizes; fails when there is none of
-/// that name.
+/// Returns the schedule that the plan names, generated for the sizes of the plan. Fails if no
+/// schedule has that name, or if the plan has fewer instructions per stage than micro-batches.
 Result<Schedule> named_schedule(const Plan& plan);
 
-/// Returns nullopt if the plan does not run this schedule: other sizes, another order, instructions
-/// that are missing or too many, or that are not fused as the schedule has them. Diagnostics name
-/// the first difference on each stage.
+/// Aligns a plan with a schedule. Returns nullopt if the plan does not run this schedule: its sizes
+/// or its order differ, or instructions are missing, extra, or fused in a different way.
+/// Diagnostics name the first difference on each stage.
 /// \param profile  with rows for each chunk of the schedule, see `with_chunks`
 std::optional<PlannedSchedule> line_up(const Plan& plan, const Schedule& schedule,
                                        const Profile& profile, Diagnostics& diagnostics);

@@ -9,8 +9,8 @@
 namespace harpe::plan {
 namespace {
 
-/// Calls `consider` with the points that stand for a setting that was not measured: those next to
-/// it with the same knobs, or if there are none, with any knobs.
+/// Calls `consider` with the points that replace a setting that was not measured: its neighbours
+/// with the same knobs, or if there are none, with any knobs.
 template <class Consider>
 void each_nearest(std::span<const OperatingPoint> points, const InstructionSetting& setting,
                   const Consider& consider) {
@@ -163,7 +163,7 @@ std::vector<PointChoices> PointCosts::simple() const {
   std::vector<PointChoices> found{highest, from(Assignment(problem_.table.size(), 0))};
   PointChoices steady = highest;
   for (const auto& list : stage_nodes_) {
-    // InstructionSetting -> instructions that have it, their time.
+    // Per setting: the number of instructions that have it, and their total time.
     std::map<int, std::pair<std::size_t, std::int64_t>> total;
     for (const int node : list) {
       for (const Choice& choice : choices_of(node)) {
@@ -242,8 +242,8 @@ LateChange PointCosts::change(int node, int choice, int setting_before) const {
   return changes[row + static_cast<std::size_t>(setting_before)];
 }
 
-/// Calls `consider` with what may stand for a computation at a setting: its point, or where it was
-/// not measured, the points next to it.
+/// Calls `consider` with the point of a computation at a setting, or if it was not measured, with
+/// its neighbours.
 template <class Consider>
 void PointCosts::each_point_at(int node, int setting, const Consider& consider) const {
   if (const int choice = choice_at(node, setting); choice >= 0)
@@ -259,8 +259,8 @@ LateChange PointCosts::worst_change(int node, const Choice& option, int setting_
   return worst_of(node, option, state);
 }
 
-/// Returns what an instruction costs beyond itself in a state in which its setting has been asked
-/// for, and takes the state past it.
+/// Returns the excess time and cost of an instruction in a state in which its setting was
+/// requested, and advances the state past it.
 LateChange PointCosts::worst_of(int node, const Choice& option, LateSettings& state) const {
   if (state.old().empty()) return {};
   const PipelineNode& place = problem_.pipeline.nodes()[static_cast<std::size_t>(node)];
@@ -293,7 +293,7 @@ LateChange PointCosts::worst_of(int node, const Choice& option, LateSettings& st
     dearer = most_more(costs);
   }
   state.pass(shortest);
-  // A point that another beats may cost more than what the unit was made for.
+  // A point that another one beats may cost more than the unit allows.
   return {.time = static_cast<std::int64_t>(std::ceil(longer * 1e12)),
           .cost = static_cast<std::int64_t>(std::ceil(std::min(dearer, kMostCost)))};
 }
@@ -330,9 +330,8 @@ void PointCosts::set_changes(int stage, const PointChoices& choices,
     }
     return;
   }
-  // A change that is late at the end of the list is late at its beginning, in the next iteration.
-  // So the list is gone through until its end repeats, which it does when all latencies have run
-  // out.
+  // A change that is late at the end of the list is late at the beginning of the next iteration. So
+  // the list is run until its final state repeats, at the latest when all latencies have passed.
   constexpr int kMostRounds = 64;
   for (int round = 0; round < kMostRounds; ++round) {
     const LateSettings begin = state;

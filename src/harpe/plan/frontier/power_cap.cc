@@ -8,8 +8,8 @@
 namespace harpe {
 namespace {
 
-/// The shortest time at which the bound's average power, which falls with time, is at most `cap`;
-/// the longest there is where none is.
+/// Returns the shortest time at which the average power of the bound, which falls with time, is at
+/// most `cap`; the longest time if there is none.
 Seconds earliest_bound_within(const Frontier& frontier, Watts cap) {
   const auto over = [&](Seconds time) { return frontier.lower_bound(time) / time > cap; };
   Seconds low = frontier.min_time(), high = frontier.max_time();
@@ -43,12 +43,12 @@ Result<Plan> Frontier::plan_for_power_cap(Watts cap, const PlanOptions& options)
   return data_->is_small() ? data_->fastest_of_small(search, cap, first, options) : search(options);
 }
 
-// Plans lie a little above the bound: from there on, slower, the first that fits; then between it
-// and the slowest that does not.
+// Plans are slightly above the bound. The search tries slower deadlines until a plan fits, then
+// bisects between it and the slowest plan that does not.
 Result<Plan> Frontier::Data::search_under_cap(Watts cap, Seconds first,
                                               const PlanOptions& options) const {
   constexpr int kTries = 10;     // until a plan fits
-  constexpr int kHalvings = 14;  // to 1e-4 of where the first ones are
+  constexpr int kHalvings = 14;  // to about 1e-4 of the first interval
   const Watts waiting =
       problem.total_blocking_power() * static_cast<double>(problem.gpus_per_stage);
   const Seconds high = std::max(min_time, seconds(curve.longest + longest_chain));
@@ -73,7 +73,7 @@ Result<Plan> Frontier::Data::search_under_cap(Watts cap, Seconds first,
       deadline = middle;
     } else {
       if (deadline >= high) break;
-      // When the plan would draw as little if it waited, and at the end the slowest one.
+      // The time at which waiting would meet the cap; in the last try, the longest time.
       const Seconds waited = (energy - waiting * time) / (cap - waiting);
       deadline = i + 2 == kTries ? high : std::min(high, std::max(waited, deadline * 1.0005));
     }

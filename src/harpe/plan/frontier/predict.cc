@@ -12,7 +12,7 @@
 namespace harpe {
 namespace {
 
-/// Replays one stage: what each of its instructions takes, late changes of settings included.
+/// A replay of one stage: time and energy of each instruction, including late changes of settings.
 class StageReplay {
  public:
   StageReplay(std::span<const PlannedInstruction> list, const Profile& profile, int stage,
@@ -75,8 +75,9 @@ class StageReplay {
   std::size_t changes_ = 0;
 };
 
-/// A `switch` runs nothing, and what is late is replayed. In a list of its own it would keep a
-/// blocking transfer to the instruction after it from beginning with the one before.
+/// Returns the plan without its `switch` instructions. They run nothing, and the replay computes
+/// late changes. As an entry of the list, a `switch` would delay the start of a blocking transfer
+/// to the instruction after it.
 Plan without_switches(Plan plan) {
   for (auto& list : plan.instructions)
     std::erase_if(list, [](const auto& i) { return i.kind == InstructionKind::kSwitch; });
@@ -128,7 +129,7 @@ Result<Prediction> predict(const Plan& with_switches, const Profile& profile,
     const Seconds load = options.load.empty() ? Seconds{0} : options.load[stage];
     StageReplay replay(plan.instructions[stage], fitting, stage, options.switch_latency, load,
                        power);
-    bool goes_on = false;  // the whole that the instruction before is a part of
+    bool goes_on = false;  // true if the previous instruction is fused with this one
     for (const PlannedInstruction& i : plan.instructions[stage]) {
       const plan::InstructionCost cost = replay.replay(i);
       if (!std::exchange(goes_on, i.fused_with_next)) durations.emplace_back();

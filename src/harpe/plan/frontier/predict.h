@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// What a given plan takes on real GPUs: its pipeline replayed with transfers, loading, late clock
-/// switches and a fixed extra.
+/// Prediction of the time and energy of a plan on real GPUs: a replay of its pipeline with
+/// transfers, data loading, late clock switches and a fixed extra time.
 ///
 ///   const auto real = harpe::predict(plan, profile, {.switch_latency = 0.01_s});
 ///   if (real.ok()) std::printf("%.3f s\n", real->iteration_time.value);
@@ -17,14 +17,14 @@
 namespace harpe {
 
 struct PredictOptions {
-  /// Seconds from asking for a clock (at the instruction's start) until it is in force.
+  /// Time from the request for a clock (at the start of its instruction) until it is in force.
   LatencyByClock switch_latency = {};
-  /// Seconds of data loading right ahead of every forward, once its input has arrived: none, or one
-  /// entry a stage. Comes on top of `load` instructions in the plan.
+  /// Time of data loading directly before every forward, after its input has arrived: one entry per
+  /// stage, or empty for no loading. Added to the `load` instructions of the plan.
   std::vector<Seconds> load = {};
-  /// Instead of the plan's.
+  /// Transfers that replace those of the plan; nullopt to keep them.
   std::optional<Transfers> transfers = {};
-  /// Seconds that every iteration takes on top (optimizer, logging, gradient reduction).
+  /// Additional time of every iteration (optimizer, logging, gradient reduction).
   Seconds fixed_extra{0};
 };
 
@@ -34,21 +34,22 @@ struct Prediction {
   std::size_t clock_changes = 0;  ///< changes of settings
 };
 
-/// Replays a plan on the profile: every instruction starts as soon as it can.
+/// Replays a plan on the profile. Every instruction starts as early as possible.
 ///
-/// Each stage repeats its list, so the setting before its first instruction is that of its last.
-/// The first seconds of an instruction after a change of setting run at the old one: t = w t_old +
-/// (1 - w) t_new with w = min(1, latency / t_old), and energy likewise. A latency that outlasts the
-/// instruction goes on in those after it; waiting does not shorten it. Times and energies are
-/// those of the profile, between measured clocks as `at_setting` interpolates them, and the plan's
-/// own where the profile lacks the instruction. The plan's `switch` instructions allow for late
-/// changes and are left out here, where the changes themselves are replayed. GPUs draw blocking
-/// power in all waiting, loading and the fixed extra. O(instructions).
+/// Each stage repeats its list, so the setting before its first instruction is the setting of its
+/// last. After a change of setting, the first seconds of an instruction run at the old setting: t =
+/// w t_old + (1 - w) t_new with w = min(1, latency / t_old), and energy likewise. If the latency is
+/// longer than the instruction, the next instructions start at the old setting, too; waiting does
+/// not shorten the latency. Times and energies are from the profile, interpolated between measured
+/// clocks by `at_setting`, or from the plan if the profile lacks the instruction. The plan's
+/// `switch` instructions reserve time for late changes. They are omitted here because the changes
+/// themselves are replayed. GPUs draw blocking power while they wait, while they load data, and
+/// during the fixed extra time. O(instructions).
 Result<Prediction> predict(const Plan& plan, const Profile& profile, const PredictOptions& options);
 
-/// Returns what each instruction of a stage takes, by the replay above. Fixed-time instructions
-/// that the profile lacks take what they say.
-/// \param list  of the stage, without `switch` instructions; one iteration follows another
+/// Returns the time of each instruction of a stage in the replay described above. Fixed-time
+/// instructions that the profile lacks keep their planned time.
+/// \param list  the list of the stage, without `switch` instructions, in repeated iterations
 std::vector<Seconds> replay_stage(std::span<const PlannedInstruction> list, const Profile& profile,
                                   int stage, const LatencyByClock& switch_latency);
 

@@ -92,7 +92,7 @@ std::vector<std::string> unused_rows(const Schedule& schedule, const Profile& pr
       unused[entry.kind].push_back(entry.stage);
   }
   for (auto& [kind, stages] : unused) {
-    stages.erase(std::unique(stages.begin(), stages.end()), stages.end());  // one a chunk
+    stages.erase(std::unique(stages.begin(), stages.end()), stages.end());  // one per chunk
     sentences.push_back("the schedule does not use the profile's rows of " +
                         std::string(name(kind)) + " (" + stage_list(stages) + ")");
   }

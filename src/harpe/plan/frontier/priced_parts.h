@@ -1,12 +1,13 @@
 #pragma once
 /// \file
-/// The parts in which a profile prices the instructions of a schedule, so that an iteration does
+/// The parts by which a profile prices the instructions of a schedule, so that an iteration does
 /// the same work under every schedule.
 ///
-/// `backward` rows are the whole backward pass, or the input gradient if the profile has `weight`
-/// rows for any stage of the schedule, which it then needs for all. A backward that the schedule
-/// does not split is then its input gradient and its weight gradient in a row. Fused instructions
-/// (`recompute_backward`, `forward_backward`) without rows of their own are their halves in a row.
+/// `backward` rows are the whole backward pass. They are only the input gradient if the schedule
+/// splits backwards or the profile has `weight` rows for any stage of the schedule; the profile
+/// then needs `weight` rows for all stages. A backward that the schedule does not split then runs
+/// as its input gradient followed by its weight gradient. Fused instructions (`recompute_backward`,
+/// `forward_backward`) without rows of their own run as their halves, one after the other.
 
 #include <optional>
 #include <set>
@@ -20,7 +21,7 @@
 
 namespace harpe::plan {
 
-/// Refers to the profile. Immutable.
+/// Function from instructions to their parts. Holds a reference to the profile. Immutable.
 class PricedParts {
  public:
   /// \param profile  with rows for each chunk of the schedule, see `with_chunks`
@@ -34,9 +35,9 @@ class PricedParts {
   bool has_rows(int stage, int part, InstructionKind kind) const;
 
   const Profile& profile_;
-  std::vector<int> chunk_;  ///< of each part
+  std::vector<int> chunk_;  ///< chunk of each part
   std::set<std::pair<int, int>> weights_;
-  bool has_gradients_ = false;  ///< `backward` rows are those of input gradients
+  bool has_gradients_ = false;  ///< true if `backward` rows are only input gradients
 };
 
 /// Returns true if the profile has rows for the weight gradients of a stage of the schedule.
@@ -48,13 +49,14 @@ Status check_stages(const Schedule& schedule, const Profile& profile, const std:
 /// Returns a sentence if the profile has more stages than the schedule.
 std::optional<std::string> note_on_stages(const Schedule& schedule, const Profile& profile);
 
-/// Returns sentences that name stages and rows of computations that no instruction uses: that of
-/// `note_on_stages` first.
+/// Returns sentences that name unused stages and rows of computations that no instruction uses,
+/// with the sentence of `note_on_stages` first.
 std::vector<std::string> unused_rows(const Schedule& schedule, const Profile& profile);
 
-/// Returns the profile with rows for what the schedule runs as one: sums of the rows of the parts,
-/// at the settings that all parts have. For training that cannot set a clock between the parts of
-/// an instruction. If the schedule splits some of its backwards, returns the profile unchanged.
+/// Returns the profile with rows for the instructions that the schedule runs as a whole: sums of
+/// the rows of their parts, at the settings that all parts have. For training that cannot set a
+/// clock between the parts of an instruction. If the schedule splits some of its backwards, returns
+/// the profile unchanged.
 Profile with_rows_of_wholes(const Schedule& schedule, const Profile& profile);
 
 }  // namespace harpe::plan

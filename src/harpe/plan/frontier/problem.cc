@@ -16,10 +16,10 @@
 namespace harpe::plan {
 namespace {
 
-// Largest values the integers hold with room to spare.
+// Largest iteration, well within the range of the integers.
 constexpr double kMaxHorizonSeconds = 1e6;
 static_assert(kMaxHorizonSeconds * 1e12 <= kMostPicoseconds);
-// Of one value; fewer where so many are summed that their sum would come near 2^60.
+// Bits of one value. Fewer if a sum of many values would come near 2^60.
 constexpr int kMostBits = 40;
 static_assert(kMostCost == std::int64_t{1} << kMostBits);
 constexpr int kSumBits = 60;
@@ -29,8 +29,8 @@ using TableKey = std::tuple<int, int, InstructionKind>;  // stage, chunk, kind
 /// The chunks of each stage that lack rows of one kind.
 using MissingRows = std::map<int, std::set<int>>;
 
-/// "stages 0 to 3", "chunk 0 of stage 3 and chunk 1 of stages 0, 2".
-/// \param chunks  number of chunks a stage in the schedule
+/// Returns text such as "stages 0 to 3", "chunk 0 of stage 3 and chunk 1 of stages 0, 2".
+/// \param chunks  number of chunks per stage in the schedule
 std::string places_text(const MissingRows& missing, int chunks) {
   std::map<std::set<int>, std::vector<int>> stages_lacking;
   for (const auto& [stage, lacking] : missing) stages_lacking[lacking].push_back(stage);
@@ -47,7 +47,7 @@ std::string places_text(const MissingRows& missing, int chunks) {
   return text;
 }
 
-/// What to measure where a kind is missing.
+/// Returns advice on what to measure if a kind is missing.
 std::string remedy(InstructionKind kind) {
   if (kind == InstructionKind::kWeight)
     return "; where backwards are split, in the schedule or in rows of other stages, measure the "
@@ -144,7 +144,7 @@ Status assign_tables(Problem& problem) {
   return ok_status();
 }
 
-// The power of two that brings values up to `largest` below 2^bits units.
+// Returns the unit, a power of two, in which values up to `largest` are below 2^bits.
 double power_of_two_unit(double largest, int bits) {
   if (!(largest > 0)) return 1.0;
   return std::ldexp(1.0, std::ilogb(largest) + 1 - bits);
@@ -159,7 +159,7 @@ struct HullPoint {
   double cost;
 };
 
-// Lower convex hull of a table over whole nanoseconds, slowest first.
+// Returns the lower convex hull of a table in whole nanoseconds, slowest first.
 std::vector<HullPoint> hull_of(const OptionTable& table) {
   std::vector<HullPoint> hull;
   for (std::size_t i = table.options.size(); i-- > 0;) {
@@ -179,8 +179,8 @@ std::vector<HullPoint> hull_of(const OptionTable& table) {
   return hull;
 }
 
-// The hull in integers. Slopes that round to the same rate are joined; a slope that rounds to none
-// makes the slower end useless.
+// Returns the hull in integers. Slopes that round to the same rate are joined. A slope that rounds
+// to 0 makes the slower end useless.
 flow::Curve curve_of(const std::vector<HullPoint>& hull, Watts flow_unit) {
   flow::Curve curve{{hull[0].length}, {0}};
   for (std::size_t i = 1; i < hull.size(); ++i) {
@@ -216,11 +216,11 @@ void quantise(Problem& problem) {
                              (static_cast<double>(hull[i - 1].length - hull[i].length) * 1e-9));
     }
   }
-  // Points that others beat count, too, but may not cost the others more than six of forty bits.
+  // Points that others beat count, too, but may cost the others at most six of their forty bits.
   largest_cost = std::clamp(dearest.value, largest_cost, 64 * largest_cost);
   problem.cost_unit = Joules{power_of_two_unit(largest_cost, bits_for(problem.table.size()))};
-  // A cut has one arc with a price a stage at most: its instructions follow each other. Flows stay
-  // below a quarter of what is unbounded.
+  // A cut has at most one arc with a price per stage, because its instructions follow each other.
+  // Flows stay below a quarter of `kUnbounded`.
   const std::size_t stages = 4 * problem.blocking_power.size();
   problem.flow_unit = Watts{power_of_two_unit(largest_slope, bits_for(stages))};
   for (std::size_t t = 0; t < problem.tables.size(); ++t) {
@@ -245,7 +245,7 @@ std::int64_t picoseconds(Seconds time) {
 }
 
 std::int64_t Problem::cost(Joules effective) const {
-  // A point that others beat may cost so much more than they do that the unit was not made for it.
+  // A point that others beat may cost too much for the unit.
   return std::llround(std::clamp(effective / cost_unit, -kMostCost, kMostCost));
 }
 

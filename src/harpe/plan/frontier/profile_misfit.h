@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// An explanation why a plan cannot belong to a profile, for the check of plans.
+/// Explanation of why a plan cannot belong to a profile, for the check of plans.
 
 #include <string>
 
@@ -10,8 +10,9 @@
 namespace harpe::plan {
 
 /// Returns a sentence if the profile lacks stages of the plan, lacks all rows of a kind that the
-/// plan runs, or has rows for weight gradients where the plan runs none. Else returns an empty
-/// text: the profile may still be another. O(instructions log kinds).
+/// plan runs, or has rows for weight gradients although the plan runs backwards but no weight
+/// gradients. Otherwise returns an empty text, although the plan may still be of another profile.
+/// O(instructions log kinds).
 std::string profile_misfit(const Plan& plan, const Profile& profile);
 
 }  // namespace harpe::plan

@@ -1,4 +1,4 @@
-// What flows prove of a deadline.
+// Lower bounds and certificates of a frontier at a deadline.
 
 #include <algorithm>
 #include <cstdint>
@@ -27,24 +27,26 @@ struct Proof {
   Joules effective;
 };
 
-// Later than that there is room for nearly every option, and the bound gains nothing.
+// Relative to the fastest iteration. At later deadlines nearly every option fits, so leaving out
+// the others does not raise the bound.
 constexpr double kNearTheFastest = 1.01;
 
-// Flows of relaxed optima before and after the deadline are tried in a mean with its own: more arcs
-// have a flow then, and what loops lose may rise by more than what the relaxation proves falls.
+// Means of the flow at the deadline and flows of relaxed optima before and after it are tried. In a
+// mean more arcs have a flow, so the losses of loops may rise by more than the bound of the
+// relaxation falls.
 constexpr double kReach = 0.012;
 constexpr int kOptima = 9;
-// Shares of a mean. A power of two, so that it is whole in a smaller unit.
+// Sum of the shares of a mean: a power of two, so that means are whole numbers of a smaller unit.
 constexpr std::int64_t kShares = 64;
 
-// Choices of each arc that take part where loops share what arcs lose while flows are compared.
+// Choices per arc when loops share losses to compare flows.
 constexpr std::size_t kChoicesAtAGlance = 8;
-// Then, next to the best flow, of all arcs together, and how often loops hand on: fewer of both in
-// large pipelines, for which they would take seconds.
+// Choices per arc and passes over the loops for the most promising flow, each times the number of
+// events: fewer in large pipelines, where they would take seconds.
 constexpr std::int64_t kChoicesOfAll = 25'000;
 constexpr std::int64_t kPassesOverLoops = 24'000;
 
-// Of a flow through the network, without starts and ends.
+// Returns the certificate of a flow through the network, without starts and ends.
 Certificate certificate_of(const plan::Problem& p, const std::vector<std::int64_t>& arc_flow) {
   Certificate certificate;
   certificate.flow_unit = p.flow_unit;
@@ -53,8 +55,8 @@ Certificate certificate_of(const plan::Problem& p, const std::vector<std::int64_
   const auto dependencies = p.pipeline.dependencies();
   certificate.dependency_flow.assign(dependencies.size(), 0);
   for (std::size_t i = 0; i < nodes; ++i) certificate.node_flow.push_back(arc_flow[p.node_arc[i]]);
-  // What flows at a node's start and not through an arc of its own comes from the one dependency
-  // that was joined, or from the source; and likewise at its end.
+  // The flow into a node's start that does not pass through the arc of a dependency passes through
+  // the one dependency that was joined, or enters from the source. The same holds at a node's end.
   certificate.source_flow = certificate.node_flow;
   certificate.sink_flow = certificate.node_flow;
   for (std::size_t d = 0; d < dependencies.size(); ++d) {
@@ -88,7 +90,7 @@ Certificate certificate_of(const plan::Problem& p, const plan::flow::State& stat
   return certificate;
 }
 
-// How many of the options of each node fit, fastest first, see `Certificate::longest`.
+// Returns the number of options of each node that fit, fastest first, see `Certificate::longest`.
 std::vector<std::size_t> fitting_options(const plan::SearchOrder& layout, std::int64_t deadline,
                                          std::int64_t tolerance) {
   const plan::Problem& problem = layout.problem();
@@ -108,7 +110,7 @@ std::vector<std::size_t> fitting_options(const plan::SearchOrder& layout, std::i
 plan::flow::Network network_of(const plan::Problem& problem,
                                const std::vector<std::size_t>& fitting) {
   plan::flow::Network network = problem.network;
-  std::map<std::pair<int, std::size_t>, std::int32_t> curves;  // of a table's first options
+  std::map<std::pair<int, std::size_t>, std::int32_t> curves;  // by table and number of options
   for (std::size_t i = 0; i < fitting.size(); ++i) {
     const auto [known, is_new] = curves.try_emplace(
         {problem.table[i], fitting[i]}, static_cast<std::int32_t>(network.curves.size()));
@@ -122,7 +124,8 @@ plan::flow::Network network_of(const plan::Problem& problem,
   return network;
 }
 
-// What the flow proves of the sum of effective energies (weak duality, see `Certificate`).
+// Returns the lower bound of the sum of effective energies that the flow proves by weak duality,
+// see `Certificate`.
 Joules proven_by(const plan::Problem& problem, const Certificate& certificate, Seconds deadline,
                  const std::vector<std::size_t>& fitting) {
   Joules sum{0};
@@ -150,7 +153,8 @@ plan::EventArcs events_of(const Pipeline& pipeline) {
   return plan::event_arcs(pipeline.nodes().size(), dependencies, left_out);
 }
 
-// What nodes and dependencies can be and lose then, next to the flow of a certificate.
+// Returns nodes and dependencies with their flow in a certificate, and their possible times, each
+// with its loss at the price of the flow.
 std::vector<plan::LossyArc> lossy_arcs(const plan::Problem& problem,
                                        const std::vector<std::size_t>& fitting,
                                        const Certificate& certificate) {
@@ -174,17 +178,18 @@ std::vector<plan::LossyArc> lossy_arcs(const plan::Problem& problem,
   return arcs;
 }
 
-/// Looks for the certificate that proves most, loops included.
+/// A search for the certificate with the highest bound, loops included.
 class ProofSearch {
  public:
-  /// \param start  what the others have to be better than
+  /// \param start  the proof to improve on
   ProofSearch(const plan::Problem& problem, Seconds deadline, Proof start)
       : problem_(problem),
         deadline_(deadline),
         events_(events_of(problem.pipeline)),
         best_(std::move(start)) {}
 
-  /// Whether this flow promises to prove most. Of those that are offered, `finish` takes that one.
+  /// Offers a flow. Returns true if it promises the highest bound so far; `finish` uses the most
+  /// promising flow.
   bool offer(Certificate certificate, const std::vector<std::size_t>& fitting) {
     const std::vector<plan::LossyArc> arcs = lossy_arcs(problem_, fitting, certificate);
     certificate.loops = plan::find_loops(events_, arcs);
@@ -198,7 +203,7 @@ class ProofSearch {
     return true;
   }
 
-  /// Works out what the most promising flow proves. Returns whether that is more than at the start.
+  /// Computes the bound of the most promising flow. Returns true if it exceeds that of `start`.
   bool finish(std::size_t choices, int rounds) {
     const std::vector<plan::LossyArc> arcs = lossy_arcs(problem_, fitting_, promising_);
     plan::LossSharing sharing(promising_.loops, arcs, choices);
@@ -220,7 +225,7 @@ class ProofSearch {
   Proof best_;
   Joules promise_{-std::numeric_limits<double>::infinity()};
   Certificate promising_;
-  std::vector<std::size_t> fitting_;  // of that one
+  std::vector<std::size_t> fitting_;  // of `promising_`
 };
 
 // Means of the flows of relaxed optima.
@@ -230,7 +235,7 @@ class FlowMeans {
     for (const plan::flow::State& state : optima) flows_.push_back(certificate_of(problem, state));
   }
 
-  // Whether the integers hold all means, also where a certificate is checked.
+  // Returns true if no mean overflows an integer, here or in the check of a certificate.
   bool fit() const {
     const auto numbers = static_cast<std::int64_t>(flows_.front().node_flow.size() +
                                                    flows_.front().dependency_flow.size());
@@ -263,24 +268,24 @@ class FlowMeans {
   std::vector<Certificate> flows_;
 };
 
-/// Proves how little effective energy a plan can need that ends by a deadline.
+/// A proof of the least effective energy of plans that end by a deadline.
 class DeadlineProof {
  public:
   DeadlineProof(const Frontier::Data& data, Seconds deadline)
       : data_(data), problem_(data.problem), deadline_(deadline) {}
 
-  /// Returns, of all proofs that are tried, the one that proves most.
+  /// Returns the proof with the highest bound of all that are tried.
   Proof best(const PlanOptions& options) const;
 
  private:
   /// Returns the certificate of the relaxed optimum.
   Certificate relaxed_certificate() const;
-  /// Returns the certificate that leaves out options which do not fit, and how many options of each
-  /// node do; nullopt if that gains nothing.
+  /// Returns the certificate without the options that do not fit, and sets `fitting` to the number
+  /// of options of each node that do. Returns nullopt if the deadline is too late for a gain.
   std::optional<Certificate> fitting_certificate(std::vector<std::size_t>& fitting) const;
-  /// Offers means of the flows of relaxed optima near the deadline.
+  /// Passes means of the flows of relaxed optima near the deadline to `is_better`.
   void offer_means(const std::function<bool(Certificate)>& is_better) const;
-  /// Returns a proof for plans whose clocks come late; nullopt if none ends by the deadline.
+  /// Returns a proof for plans with late settings; nullopt if no such plan ends by the deadline.
   std::optional<Proof> late_proof(const LatencyByClock& latency) const;
 
   const Frontier::Data& data_;
@@ -298,12 +303,11 @@ Certificate DeadlineProof::relaxed_certificate() const {
   return certificate_of(problem_, state);
 }
 
-// Without the options that are too long.
 std::optional<Certificate> DeadlineProof::fitting_certificate(
     std::vector<std::size_t>& fitting) const {
   if (deadline_ > data_.min_time * kNearTheFastest) return {};
   const std::int64_t end = data_.picoseconds(deadline_);
-  // Times are rounded to picoseconds here, and are not where the certificate is checked.
+  // Times are rounded to picoseconds here, but not in the check of the certificate.
   const std::int64_t tolerance = 8 * data_.longest_chain + end / 1'000'000'000'000;
   fitting = fitting_options(data_.layout, end, tolerance);
   const plan::flow::Network network = network_of(problem_, fitting);
@@ -314,8 +318,8 @@ std::optional<Certificate> DeadlineProof::fitting_certificate(
   HARPE_CHECK(plan::flow::is_optimal(network, state), "what a certificate says proves its bound");
   Certificate certificate = certificate_of(problem_, state);
   for (std::size_t i = 0; i < fitting.size(); ++i) {
-    // Up to the first option that does not fit: points that others beat, which are no options, may
-    // lie between, and fit.
+    // The limit is just below the first option that does not fit: above the last option that fits
+    // there may be points that also fit but are no options, because others beat them.
     const auto& options = problem_.tables[problem_.table[i]].options;
     const bool all_fit = fitting[i] == options.size();
     certificate.longest.push_back(all_fit
@@ -349,14 +353,14 @@ Proof DeadlineProof::best(const PlanOptions& options) const {
   const auto choices = static_cast<std::size_t>(plan::passes(data_.layout, kChoicesOfAll, 16, 24));
   const int rounds = plan::passes(data_.layout, kPassesOverLoops, 4, 40);
   if (search.finish(choices, rounds)) return search.best();
-  // A glance at few choices promised too much.
+  // The estimate with few choices was too high. The flow of the relaxed optimum is tried alone.
   ProofSearch own(problem_, deadline_, search.best());
   own.offer(relaxed, all);
   own.finish(choices, rounds);
   return own.best();
 }
 
-// Goes from the flow at the deadline to better means, in smaller and smaller steps.
+// Starts from the flow at the deadline and moves to better means, in decreasing steps.
 void DeadlineProof::offer_means(const std::function<bool(Certificate)>& is_better) const {
   std::vector<std::int64_t> horizons{data_.horizon(deadline_)};
   for (int i = 0; i < kOptima; ++i)
@@ -400,7 +404,7 @@ std::optional<Proof> DeadlineProof::late_proof(const LatencyByClock& latency) co
 
 Joules Frontier::tight_lower_bound(Seconds deadline, const PlanOptions& options) const {
   const Joules proven = DeadlineProof(*data_, deadline).best(options).effective;
-  // Sums of doubles may be off in their last digits, the bound may not.
+  // The sums of doubles have rounding errors, but the bound must not be too high.
   const Joules bound = (proven + data_->problem.total_blocking_power() * deadline) *
                        (data_->problem.gpus_per_stage * (1 - 1e-12));
   return std::max(bound, lower_bound(deadline));

@@ -20,7 +20,7 @@ class GraphMaker {
       }
     }
     add_transfers();
-    // One for each pair of nodes, with the longest lag.
+    // Keeps one edge for each pair of nodes, with the longest lag.
     std::ranges::sort(graph_.edges, [](const Edge& a, const Edge& b) {
       return std::tie(a.to, a.from, b.lag, a.rule) < std::tie(b.to, b.from, a.lag, b.rule);
     });
@@ -35,7 +35,7 @@ class GraphMaker {
  private:
   using Edge = RulesGraph::Edge;
   struct Transfer {
-    int part;  ///< that receives
+    int part;  ///< the part that receives
     int micro_batch;
     bool gradient;
     Position from, to;
@@ -43,7 +43,7 @@ class GraphMaker {
   };
   struct NodeRange {
     int first, last;
-    int sent_by = -1;  ///< of a `send` with a blocking transfer, the node of that
+    int sent_by = -1;  ///< node of the blocking transfer of a `send`; -1 if none
   };
 
   const NodeRange& nodes_of(Position at) const { return range_[at.stage][at.index]; }
@@ -128,7 +128,7 @@ class GraphMaker {
   const PlannedSchedule& planned_;
   ScheduleRules rules_;
   RulesGraph graph_;
-  std::vector<std::vector<NodeRange>> range_;  ///< of each instruction of the schedule
+  std::vector<std::vector<NodeRange>> range_;  ///< nodes of each instruction of the schedule
   std::vector<Transfer> transfers_;
 };
 

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// The graph that the rules of pipeline parallelism make of a plan: what its certificate has to be
-/// a flow through. Made from the schedule apart from `Pipeline`, which it serves to check.
+/// The graph of a plan by the rules of pipeline parallelism, through which the flow of its
+/// certificate must run. Built from the schedule independently of `Pipeline`, which it checks.
 
 #include <optional>
 #include <string>
@@ -11,16 +11,16 @@
 
 namespace harpe::plan {
 
-/// Nodes and dependencies are those that `Certificate` describes, in its order.
+/// The nodes and dependencies that `Certificate` describes, in the same order.
 struct RulesGraph {
   struct Node {
-    int stage = -1;                             ///< -1: a rendezvous transfer
-    const PlannedInstruction* entry = nullptr;  ///< in the plan; of a transfer, none
-    /// Where the entry begins: itself, or the `switch` ahead of it.
+    int stage = -1;                             ///< -1 for a rendezvous transfer
+    const PlannedInstruction* entry = nullptr;  ///< entry in the plan; null for a transfer
+    /// First of the entries that belong to `entry`: the `switch` before it, or itself.
     const PlannedInstruction* opening = nullptr;
-    Seconds transfer_time = {};  ///< of a transfer
-    int part = 0;                ///< of a transfer: that it goes to
-    int micro_batch = 0;         ///< of a transfer
+    Seconds transfer_time = {};  ///< time of a transfer
+    int part = 0;                ///< part that receives a transfer
+    int micro_batch = 0;         ///< micro-batch of a transfer
   };
   struct Edge {
     int from = 0;
@@ -32,15 +32,16 @@ struct RulesGraph {
   std::vector<Edge> edges;
 };
 
-/// Without the plan's `switch` entries: waiting for clocks only adds time and cost, so the bound is
-/// that of the pipeline without it. Refers to the plan.
+/// Returns the graph of a plan without nodes for the `switch` entries that the plan adds: waiting
+/// for clocks only adds time and cost, so the bound of the pipeline without it holds. The graph
+/// refers to the plan.
 RulesGraph make_rules_graph(const Plan& plan, const PlannedSchedule& planned);
 
-/// The nodes, each behind all that it waits for; none if they wait for each other in a circle.
+/// Returns the nodes in topological order; nullopt if the graph has a cycle.
 std::optional<std::vector<int>> topological_order(const RulesGraph& graph);
 
-/// "stage 1 backward of micro-batch 3", with its chunk where there are several; a transfer by what
-/// it is of.
+/// Returns text such as "stage 1 backward of micro-batch 3", with the chunk if there are several;
+/// for a transfer, its micro-batch and the part that receives it.
 std::string describe(const RulesGraph::Node& node, bool has_chunks);
 std::string describe(int stage, const PlannedInstruction& entry, bool has_chunks);
 

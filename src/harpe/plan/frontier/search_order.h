@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// A planning problem in the order in which the searches for plans go over it.
+/// The arrays of a planning problem, ordered for the searches for plans.
 
 #include <cstddef>
 #include <cstdint>
@@ -11,17 +11,17 @@
 
 namespace harpe::plan {
 
-/// One option (an index into its table) for every pipeline node.
+/// An option (an index in its table) for every pipeline node.
 using Assignment = std::vector<int>;
 
 /// A time for every event, picoseconds.
 using EventTimes = std::vector<std::int64_t>;
 
-/// Numbers at random that are the same on every machine: xorshift64 (Marsaglia 2003).
+/// Random numbers that are the same on every machine: xorshift64 (Marsaglia 2003).
 class SearchRandom {
  public:
   std::size_t below(std::size_t n) { return static_cast<std::size_t>(next() % n); }
-  /// At least 0, below 1.
+  /// Returns a number of at least 0 and below 1.
   double fraction() { return static_cast<double>(next()) * 0x1p-53; }
 
  private:
@@ -34,14 +34,14 @@ class SearchRandom {
   std::uint64_t state_ = 0x9e3779b97f4a7c15ULL;
 };
 
-/// A problem laid out for passes along the pipeline and against it. Refers to the problem.
+/// A problem laid out for passes along the pipeline in both directions. Refers to the problem.
 class SearchOrder {
  public:
   /// An arc of the network, seen from one end.
   struct Arc {
-    std::int32_t event;  ///< at the other end
-    std::int32_t node;   ///< pipeline node, or -1 for an arc that only waits
-    std::int64_t lag;    ///< picoseconds, of an arc that only waits
+    std::int32_t event;  ///< event at the other end
+    std::int32_t node;   ///< pipeline node; -1 for a dependency
+    std::int64_t lag;    ///< picoseconds, of a dependency; else 0
     std::int32_t network_arc;
     std::int32_t table;
   };
@@ -49,44 +49,45 @@ class SearchOrder {
   explicit SearchOrder(const Problem& problem);
 
   const Problem& problem() const { return problem_; }
-  /// All events (network nodes), each after everything it waits for.
+  /// Returns all events (network nodes) in topological order.
   std::span<const std::int32_t> order() const { return order_; }
-  /// Of an event in `order`.
+  /// Returns the index of an event in `order`.
   std::int32_t place(std::int32_t event) const { return place_[event]; }
   std::span<const Arc> out(std::int32_t event) const { return row(first_out_, out_, event); }
   std::span<const Arc> in(std::int32_t event) const { return row(first_in_, in_, event); }
-  /// Times of the options of a table (picoseconds, rising) and their costs (falling).
+  /// Returns the times of the options of a table, picoseconds, rising. Their `costs` fall.
   std::span<const std::int64_t> times(std::int32_t table) const {
     return row(first_option_, times_, table);
   }
-  /// The same times in the network's nanoseconds, rounded down.
+  /// Returns the same times in the network's nanoseconds, rounded down.
   std::span<const std::int64_t> nanoseconds(std::int32_t table) const {
     return row(first_option_, nanoseconds_, table);
   }
   std::span<const std::int64_t> costs(std::int32_t table) const {
     return row(first_option_, costs_, table);
   }
-  /// The cheapest option of a table that takes at most `room`, or the fastest.
+  /// Returns the cheapest option of a table that takes at most `room`, or the fastest if none does.
   int cheapest_within(std::int32_t table, std::int64_t room) const {
     return last_within(times(table), room);
   }
-  /// Index of the last of some rising times that is within `room`, or of the first.
+  /// Returns the index of the last of some rising times that is at most `room`, or 0 if none is.
   static int last_within(std::span<const std::int64_t> times, std::int64_t room);
 
-  /// What an instruction saves on average by its next slower option.
+  /// Returns the average cost that an instruction saves with its next slower option.
   double average_step() const;
 
-  // All O(arcs), with `time` of a size for all events.
-  /// When every event happens at the earliest.
+  // The functions below are O(arcs). `time` must have the size for all events.
+  /// Sets the earliest time of every event.
   void set_earliest(const Assignment& choice, EventTimes& time) const;
-  /// When it must happen at the latest for the last to be at `deadline`.
+  /// Sets the latest time of every event with which the last event is at `deadline`.
   void set_latest(const Assignment& choice, std::int64_t deadline, EventTimes& time) const;
-  /// Somewhere between, in one of four manners, the last event at `deadline`.
-  /// \param latest  as `set_latest` sets it
+  /// Sets random feasible times between the earliest and the latest, in one of four ways. The last
+  /// event is at its latest time.
+  /// \param latest  the result of `set_latest`
   void scatter(const Assignment& choice, const EventTimes& latest, SearchRandom& random,
                EventTimes& time) const;
   /// Gives every instruction the cheapest option that fits between its events.
-  /// \returns the cost of all
+  /// \returns the total cost
   std::int64_t fit(const EventTimes& time, Assignment& choice) const;
 
  private:

@@ -1,4 +1,4 @@
-// Plans of pipelines that are small enough to try all of them, see branch_and_bound.h.
+// Plans of pipelines that are small enough for branch and bound, see branch_and_bound.h.
 
 #include <algorithm>
 #include <cstdint>
@@ -15,11 +15,11 @@ namespace harpe {
 namespace {
 
 constexpr int kMostComputations = 18;
-// Some 200 and 10 ms at most. Random pipelines need 100 on average; measured ones up to 80,000 by a
-// deadline, while without one or with a dwell some are not done after a million.
+// At most about 200 and 10 ms. Random pipelines need 100 steps on average, measured ones up to
+// 80,000 by a deadline. Some with a dwell or without a deadline are not complete after a million.
 constexpr std::int64_t kSteps = 400'000, kQuickSteps = 20'000;
 
-/// Converts watts per GPU to cost units a picosecond.
+/// Returns watts per GPU as cost units per picosecond.
 double per_picosecond(const plan::Problem& problem, Watts power) {
   return power * Seconds{1e-12} / problem.cost_unit;
 }
@@ -42,7 +42,7 @@ Flow mean(const plan::flow::State& a, const plan::flow::State& b, double share) 
 
 /// Returns flows of relaxed optima at shares of a time, and one for plans of least energy: the mean
 /// of the optima on both sides of that time whose value is the blocking power of all GPUs. Only
-/// with that value does a bound of cost and waiting not depend on when the iteration ends.
+/// with that value is a bound of cost and waiting independent of the end of the iteration.
 std::vector<Flow> flows_for(const Frontier::Data& data, Seconds time,
                             std::initializer_list<double> shares, const PlanOptions& options) {
   std::vector<Flow> flows;
@@ -83,7 +83,7 @@ Result<Plan> Frontier::Data::best_of_small(const PlanSearch& search, plan::Branc
   plan::SwitchingSearch switching(costs, options.min_dwell);
   task.most_steps = options.effort == Effort::kQuick ? kQuickSteps : kSteps;
   const plan::BranchAnswer answer = plan::branch_and_bound(switching, task);
-  // After a complete one, a search adds little. Its error names what is possible.
+  // After a complete answer, a search adds little, but its error states the best time or power.
   PlanOptions beside = options;
   if (answer.is_complete) beside.effort = Effort::kQuick;
   if (answer.choices.empty()) return search(beside);
@@ -116,7 +116,7 @@ Result<Plan> Frontier::Data::fastest_of_small(const PlanSearch& search,
                         .flows = flows_for(*this, near, {1.02, 1.005, 1, 0.99}, options)};
   if (most_power) {
     const Watts left = *most_power / problem.gpus_per_stage - problem.total_blocking_power();
-    // Less by more than rounding, so that the power computed from the plan is not above the cap.
+    // Reduced by more than rounding errors, so that the power of the plan is not above the cap.
     task.most_power = per_picosecond(problem, left) * (1 - 1e-13);
   }
   return best_of_small(search, std::move(task), options);

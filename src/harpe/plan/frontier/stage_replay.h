@@ -1,19 +1,18 @@
 #pragma once
 /// \file
-/// Engine of an iteration: the setting of a GPU along the list of its stage, where new settings
-/// come into force late, and what each instruction takes under it.
+/// Engine of an iteration: the setting of a GPU along the list of its stage, with late changes, and
+/// the time and energy of each instruction.
 ///
 ///   SettingState<Megahertz> gpu{.in_force = highest};
 ///   gpu.request(clock, latency);
 ///   const InstructionCost cost = run_instruction(gpu, cost_at_clock);
 ///
-/// A setting is requested when its instruction begins. Until it is in force, the settings before it
-/// still run, in this instruction and in those after it. An instruction that runs at several
-/// settings takes a share of the cost of each: with the old setting in force for the latency, t = w
-/// t_old + (1 - w) t_new with w = min(1, latency / t_old), and energy likewise.
+/// A setting is requested when its instruction begins. Until it is in force, this instruction and
+/// the next ones run at the settings before it. An instruction that runs at several settings takes
+/// a share of the cost of each: with the old setting in force for the latency, t = w t_old + (1 -
+/// w) t_new with w = min(1, latency / t_old), and energy likewise.
 ///
-/// Not thread-safe. A `SettingState` allocates memory only when more settings are pending than
-/// ever before.
+/// Not thread-safe. A `SettingState` allocates memory only for a new maximum of pending settings.
 
 #include <algorithm>
 #include <cstddef>
@@ -23,7 +22,7 @@
 
 namespace harpe::plan {
 
-/// What an instruction takes on one GPU.
+/// The time and energy of an instruction on one GPU.
 struct InstructionCost {
   Seconds time{0};
   Joules energy{0};
@@ -36,7 +35,7 @@ struct SettingState {
   /// A setting that was requested and is not in force yet.
   struct Pending {
     Setting setting;
-    Seconds left;  ///< until it is, waiting left out
+    Seconds left;  ///< remaining latency, which falls only while instructions run
     friend bool operator==(const Pending&, const Pending&) = default;
   };
   Setting in_force = {};
@@ -45,15 +44,15 @@ struct SettingState {
   /// Returns the setting that was requested last.
   const Setting& requested() const { return pending.empty() ? in_force : pending.back().setting; }
 
-  /// Requests a setting. Returns false, and does nothing, if it was requested last.
+  /// Requests a setting. Returns false and does nothing if it equals `requested()`.
   bool request(const Setting& setting, Seconds latency) {
     if (setting == requested()) return false;
     pending.push_back({setting, latency});
     return true;
   }
 
-  /// Lets time pass: of the settings whose latency is over, the one requested last is in force, and
-  /// those requested before it are dropped.
+  /// Advances the time. The last requested of the settings whose latency is over is then in force,
+  /// and the settings requested before it are dropped.
   void pass(Seconds time) {
     for (Pending& each : pending) each.left = each.left - time;
     for (std::size_t i = pending.size(); i-- > 0;) {
@@ -67,8 +66,8 @@ struct SettingState {
   friend bool operator==(const SettingState&, const SettingState&) = default;
 };
 
-/// Runs an instruction at one setting after another, as they come into force.
-/// \param cost_at  returns what the whole instruction takes at a setting. Called last with the
+/// Runs an instruction at the settings that are in force one after another.
+/// \param cost_at  returns the cost of the whole instruction at a setting; called last with the
 ///                 setting at which the instruction ends
 template <class Setting, class CostAt>
 InstructionCost run_instruction(SettingState<Setting>& gpu, const CostAt& cost_at) {
@@ -91,8 +90,8 @@ InstructionCost run_instruction(SettingState<Setting>& gpu, const CostAt& cost_a
   return {cost.time + (1 - done) * last.time, cost.energy + (1 - done) * last.energy};
 }
 
-/// Repeats an iteration until the settings that are pending at its end are those at its begin: a
-/// change that is late at the end of an iteration is late at the begin of the next one.
+/// Repeats an iteration, up to 64 times, until the same settings are pending at its start and at
+/// its end: a change that is late at the end of an iteration is late at the start of the next one.
 template <class Setting, class Iterate>
 void settle(SettingState<Setting>& gpu, const Iterate& iterate) {
   constexpr int kMostRounds = 64;

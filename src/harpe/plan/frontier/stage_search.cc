@@ -6,11 +6,11 @@
 namespace harpe::plan {
 namespace {
 
-// Labels kept for a setting of an instruction.
+// Labels kept per setting of an instruction.
 constexpr int kLabels = 6;
-// Longer parts of a list take long, and are rarely better than several shorter ones.
+// Longer parts of a list take more time, and are rarely better than several shorter ones.
 constexpr int kLongestPart = 48;
-// Most settings that a move may give.
+// Largest number of settings that a move may use.
 constexpr std::size_t kAllowed = 12;
 
 }  // namespace
@@ -88,7 +88,7 @@ PointChoices StageSearch::choices() const {
   return choices;
 }
 
-/// Sets what a computation takes, by its setting and the one before it.
+/// Sets the time and cost of a computation, from its setting and the one before it.
 void StageSearch::take(int stage, int position) {
   const std::vector<int>& nodes = costs_.stages()[stage].nodes;
   const int node = nodes[position];
@@ -98,7 +98,7 @@ void StageSearch::take(int stage, int position) {
   set_taken(node, choice, point_costs_.change(node, point, number_of_[stage][setting_[before]]));
 }
 
-/// Sets what all computations of a stage take.
+/// Sets the time and cost of all computations of a stage.
 void StageSearch::take_stage(int stage) {
   const std::vector<int>& nodes = costs_.stages()[stage].nodes;
   for (const int node : nodes) point_[node] = costs_.table(node).point[setting_[node]];
@@ -113,7 +113,7 @@ void StageSearch::set_taken(int node, const PointCosts::Choice& choice, const La
   node_cost_[node] = choice.cost + late.cost;
 }
 
-/// Sets the earliest times of all events; returns the last.
+/// Sets the earliest times of all events. Returns the last one.
 std::int64_t StageSearch::end() {
   std::fill(earliest_.begin(), earliest_.end(), 0);
   for (const std::int32_t u : layout_.order()) {
@@ -155,14 +155,13 @@ PointChoices StageSearch::at_prices(std::span<const double> price, double share,
 
 TimedChoices StageSearch::splice(const TimedChoices& fast, const TimedChoices& slow,
                                  std::int64_t deadline) {
-  // Share of the slow plan that is over when each computation begins.
+  // Share of the slow plan that has passed when each computation begins.
   load(slow.choices);
   const auto whole = static_cast<double>(std::max<std::int64_t>(1, end()));
   std::vector<double> begins(slow.choices.size());
   for (std::size_t i = 0; i < begins.size(); ++i)
     begins[i] = static_cast<double>(earliest_[problem_.start_node[i]]) / whole;
-  // True if the fast plan, which holds for a share of the iteration, holds when a computation
-  // begins.
+  // Returns true if a computation uses the fast plan, which covers `share` of the iteration.
   const auto is_fast = [](int manner, double begin, double share) {
     switch (manner) {
       case 0:
@@ -196,8 +195,7 @@ TimedChoices StageSearch::splice(const TimedChoices& fast, const TimedChoices& s
   return best;
 }
 
-/// Draws times of all events at which the pipeline may be: the earliest, the latest, some between,
-/// or now and then later than need be.
+/// Fixes the times of all events: the earliest, the latest, between them, or with random delays.
 void StageSearch::hold() {
   const std::size_t manner = random_.below(4);
   const double share = random_.fraction();
@@ -218,7 +216,7 @@ void StageSearch::hold() {
   }
 }
 
-/// Returns when an event is held, in seconds.
+/// Returns the fixed time of an event, in seconds.
 double StageSearch::held(std::int32_t event) const {
   if (is_delayed_) return 1e-12 * static_cast<double>(delayed_[event]);
   const auto early = static_cast<double>(earliest_[event]);
@@ -242,7 +240,7 @@ StageSearch::Part StageSearch::choose_part() {
   part.share = random_.below(2) == 0 ? 0 : random_.fraction();
   part.setting_before = setting_[stage.nodes[part.first == 0 ? end : part.first - 1]];
   if (part.last < end) {
-    ++part.last;  // its change may come and go
+    ++part.last;  // for its late change: it keeps its setting
   } else if (part.first == 0 && random_.below(2) == 0) {
     const LateCosts::Table& table = costs_.table(stage.nodes[end]);
     const int other = static_cast<int>(random_.below(table.settings));
@@ -254,8 +252,8 @@ StageSearch::Part StageSearch::choose_part() {
   return part;
 }
 
-/// Chooses the settings that a move may give: those of the part and of its neighbours, settings
-/// near those, and one at random.
+/// Chooses the settings that a move may use: those of the part and of its neighbours, settings near
+/// them, and a random one.
 void StageSearch::allow(const Part& part) {
   const std::vector<int>& nodes = nodes_of(part);
   const auto settings = static_cast<int>(costs_.stages()[part.stage].settings.size());
@@ -275,7 +273,8 @@ void StageSearch::allow(const Part& part) {
   std::ranges::sort(allowed_);
 }
 
-// What the rest of the pipeline, at its times, and the fastest rest of the part leave.
+// Returns the time windows left by the rest of the pipeline at its fixed times, with the later
+// instructions of the part at their fastest.
 std::vector<StageSearch::Window> StageSearch::windows_of(const Part& part,
                                                          std::int64_t deadline) const {
   const std::vector<int>& nodes = nodes_of(part);
@@ -298,7 +297,7 @@ std::vector<StageSearch::Window> StageSearch::windows_of(const Part& part,
   return windows;
 }
 
-// The labels of an instruction from those of the one before; whether there are any.
+// Sets the labels of an instruction from the labels of the previous one. Returns false if none fit.
 bool StageSearch::extend(const Part& part, int position, const Window& window, double room,
                          double price) {
   const int node = nodes_of(part)[position];
@@ -330,7 +329,7 @@ bool StageSearch::extend(const Part& part, int position, const Window& window, d
       any = true;
     }
   }
-  // Those with less time left that cost no less.
+  // Removes labels that have less time left and cost no less.
   for (std::size_t i = 0; i < allowed_.size(); ++i) {
     double least = LateCosts::kNever;
     for (std::size_t bin = kLabels; bin-- > 0;) {
@@ -342,7 +341,7 @@ bool StageSearch::extend(const Part& part, int position, const Window& window, d
   return any;
 }
 
-/// Finds settings of the part; returns false if there are none, or none but those that it has.
+/// Finds settings of the part. Returns false if none fit, or if they are the present ones.
 bool StageSearch::solve(const Part& part, std::int64_t deadline, std::span<const double> price) {
   const std::vector<int>& nodes = nodes_of(part);
   const std::vector<Window> windows = windows_of(part, deadline);
@@ -369,7 +368,7 @@ bool StageSearch::solve(const Part& part, std::int64_t deadline, std::span<const
   return is_new;
 }
 
-/// Gives the part the settings that were found; returns the cost of all.
+/// Sets the settings of the part to those found. Returns the cost of the plan.
 std::int64_t StageSearch::apply(const Part& part) {
   const std::vector<int>& nodes = nodes_of(part);
   const auto size = static_cast<int>(nodes.size());

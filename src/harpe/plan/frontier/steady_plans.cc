@@ -10,14 +10,14 @@
 namespace harpe::plan {
 namespace {
 
-/// A setting for the forwards of a stage and one for its other computations, with the time and cost
-/// of all of them.
+/// A setting for the forwards of a stage and one for its other computations, with their total time
+/// and cost.
 struct Pattern {
   double time = 0, cost = 0;
   std::array<int, 2> setting{};
 };
 
-/// What computations of a stage have in common that take the same in every pattern.
+/// The key of the computations of a stage that have the same time and cost in every pattern.
 struct Likeness {
   const LateCosts::Table* table;
   int before, now;  ///< 0: forward, 1: back
@@ -69,13 +69,13 @@ std::vector<Pattern> patterns_of(const LateCosts& costs, const LateCosts::Stage&
   return patterns;
 }
 
-/// A pattern of each stage, and their cost together. The slowest stage takes `pace`.
+/// A pattern for each stage, with their total cost. The slowest stage takes `pace`.
 struct Steady {
   double pace = 0, cost = 0;
   std::vector<std::size_t> pattern = {};
 };
 
-/// Removes those on or above a straight line between two others.
+/// Removes plans on or above a straight line between two others.
 std::vector<Steady> lower_hull(std::vector<Steady> all) {
   std::vector<Steady> hull;
   for (Steady& next : all) {
@@ -106,7 +106,7 @@ std::vector<Steady> steady_of(const std::vector<std::vector<Pattern>>& patterns)
     for (const auto& of_stage : patterns) {
       const auto after = std::ranges::upper_bound(of_stage, pace, {}, &Pattern::time);
       const auto chosen = static_cast<std::size_t>(after - of_stage.begin());
-      steady.pattern.push_back(chosen);  // one more than its place
+      steady.pattern.push_back(chosen);  // index + 1, or 0 without patterns
       if (chosen > 0) steady.cost += of_stage[chosen - 1].cost;
     }
     if (all.empty() || steady.cost < all.back().cost) all.push_back(std::move(steady));

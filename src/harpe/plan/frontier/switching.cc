@@ -118,8 +118,8 @@ void SwitchingSearch::shorten(PointChoices& choices, int moves) {
   });
 }
 
-// Accepts what is a little worse, less and less so (threshold accepting: Dueck and Scheuer 1990),
-// in the last fifth of the moves only what is better.
+// Accepts slightly higher costs, below a falling threshold (threshold accepting: Dueck and Scheuer
+// 1990). In the last fifth of the moves, accepts only lower costs.
 void SwitchingSearch::improve(PointChoices& choices, std::int64_t deadline, double price,
                               int moves) {
   const auto lateness = [&](std::int64_t end) {
@@ -154,8 +154,8 @@ void SwitchingSearch::search(PointChoices& choices, int moves, const Accept& acc
     const auto list = costs_.computations(
         static_cast<int>(random.below(static_cast<std::size_t>(costs_.stages()))));
     if (list.empty()) continue;
-    // A run: one instruction, a few, or up to all; its setting: that of a neighbour, or any of its
-    // first instruction.
+    // A run of one instruction, a few, or up to all, and its setting: that of a neighbour, or any
+    // setting of its first instruction.
     const std::size_t first = random.below(list.size());
     const std::size_t longest = random.below(3) == 0 ? list.size() : 1 + random.below(6);
     const std::size_t last = std::min(list.size() - 1, first + random.below(longest));

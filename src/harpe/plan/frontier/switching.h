@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Searches for plans that know how long a setting takes to change, see point_costs.h.
+/// Searches for plans with late changes of settings (point_costs.h) and a minimum dwell.
 
 #include <functional>
 #include <optional>
@@ -11,7 +11,7 @@
 
 namespace harpe::plan {
 
-/// Searches choices under late changes of settings and a minimum dwell. Deterministic.
+/// Local search for choices under late changes of settings and a minimum dwell. Deterministic.
 class SwitchingSearch {
  public:
   /// \param costs  must outlive the search
@@ -20,23 +20,23 @@ class SwitchingSearch {
   const PointCosts& costs() const { return costs_; }
   bool has_dwell() const { return min_dwell_ > 0; }
   std::int64_t min_dwell() const { return min_dwell_; }  ///< picoseconds
-  /// True if settings are never late and need not dwell.
+  /// Returns true if settings are never late and have no minimum dwell.
   bool is_free() const { return !has_dwell() && costs_.is_free(); }
 
-  /// The makespan (picoseconds), late changes included; negative where a stage changes its
+  /// Returns the makespan (picoseconds), late changes included; negative if a stage changes its
   /// setting twice within the minimum dwell.
   std::int64_t makespan(const PointChoices& choices);
 
-  /// Gives each stage in turn one setting, except some of its first and last instructions: the
-  /// setting with which the plan costs least and ends by `deadline`. Repeats this while the cost
+  /// Sets the instructions of each stage in turn, except some of the first and the last, to the one
+  /// setting with which the plan ends by `deadline` at the least cost. Repeats this while the cost
   /// falls.
   void settle(PointChoices& choices, std::int64_t deadline);
 
-  /// If a setting that comes late delays the end past `deadline`, also gives it to the instruction
-  /// before. Repeats this until the plan ends by `deadline` or nothing changes.
+  /// Extends a late setting that delays the end past `deadline` to the instruction before. Repeats
+  /// this until the plan ends by `deadline`, nothing changes, or 100 passes are over.
   void repair(PointChoices& choices, std::int64_t deadline);
 
-  // Both try `moves` moves, each of which gives one setting to a run of instructions of a stage.
+  // Both try `moves` moves. A move gives one setting to a run of instructions of a stage.
   /// Shortens the makespan.
   void shorten(PointChoices& choices, int moves);
   /// Reduces the cost plus `price` for every picosecond after `deadline`.
@@ -50,24 +50,24 @@ class SwitchingSearch {
   const SearchOrder& layout_;
   const Problem& problem_;
   std::int64_t min_dwell_;
-  std::vector<std::int64_t> start_, latest_;  // of each event
+  std::vector<std::int64_t> start_, latest_;  // time of each event
 };
 
-/// A question to a `SwitchingSearch` under a minimum dwell. All times are in picoseconds.
+/// A task for a `SwitchingSearch` under a minimum dwell. All times are in picoseconds.
 struct SwitchingTask {
-  std::optional<std::int64_t> deadline;  ///< without one, the fastest
-  int moves = 0;                         ///< of each local search
+  std::optional<std::int64_t> deadline;  ///< nullopt: search for the fastest choices
+  int moves = 0;                         ///< number of moves of each local search
   bool thorough = true;
-  std::int64_t min_time = 0;  ///< under free switching
+  std::int64_t min_time = 0;  ///< shortest time under free switching
   /// Returns a good assignment under free switching that ends by a time.
   std::function<Assignment(std::int64_t end)> free_plan;
-  /// Returns the price of a picosecond at that time, in cost units.
+  /// Returns the price of a picosecond at a deadline, in cost units.
   std::function<double(std::int64_t end)> price;
 };
 
 struct SwitchingAnswer {
-  PointChoices choices;       ///< empty when none was found
-  std::int64_t fastest = -1;  ///< the shortest makespan on the way, if any
+  PointChoices choices;       ///< empty if none were found
+  std::int64_t fastest = -1;  ///< shortest makespan during the search; -1 if none is feasible
 };
 
 /// Returns the cheapest choices found under a minimum dwell. Searches from simple choices and from

@@ -1,4 +1,4 @@
-// Plans whose settings come late or must dwell.
+// Plans with late settings or a minimum dwell.
 
 #include <algorithm>
 #include <memory>
@@ -26,8 +26,8 @@ struct Frontier::Data::Late {
 Frontier::Data::Data(plan::Problem p) : problem(std::move(p)), layout(problem) {}
 Frontier::Data::~Data() = default;
 
-// Threads that ask at the same time may find the same plans twice. The first to finish adds them to
-// the list; the others drop theirs.
+// Concurrent calls may find the same plans twice. The first to finish adds its plans to the list,
+// the others discard theirs.
 const plan::LateFrontier& Frontier::Data::late(const PlanOptions& options) const {
   const auto known = [&](const std::shared_ptr<const Late>& first) {
     const Late* one = first.get();
@@ -60,7 +60,7 @@ Error Frontier::Data::no_plan_by(std::optional<Seconds> deadline, const PlanOpti
 
 namespace {
 
-/// Returns how far the options ask a search for one deadline to go.
+/// Returns the effort that the options set for a search for one deadline.
 plan::LateFrontier::Search search_of(const Frontier::Data& data, const plan::LateFrontier& late,
                                      Seconds deadline, const PlanOptions& options) {
   plan::LateFrontier::Search search =
@@ -87,7 +87,7 @@ Result<Plan> Frontier::Data::late_plan(Seconds deadline, const PlanOptions& opti
   if (end >= plans.fastest()) {
     found = find(plans, end);
   } else {
-    // The fastest plan was searched for from the fastest of the set, and may end before it.
+    // A search from the fastest plan of the set may find one that ends earlier.
     const Seconds fastest = plan::seconds_of(plans.fastest());
     found = plans.cheapest_by(plans.fastest(), search_of(*this, plans, fastest, options));
     if (found.end > end) return no_plan_by(deadline, options, found.end);
@@ -96,7 +96,7 @@ Result<Plan> Frontier::Data::late_plan(Seconds deadline, const PlanOptions& opti
                  plans.point_costs().changes(found.choices));
 }
 
-// Without a deadline, the fastest plan that is found.
+// Returns the fastest plan found if there is no deadline.
 Result<Plan> Frontier::Data::search_switching(std::optional<Seconds> deadline,
                                               const PlanOptions& options) const {
   if (options.min_dwell > 0_s) return search_dwelling(deadline, options);
@@ -164,7 +164,7 @@ Result<std::vector<Plan>> Frontier::switching_plans_along(std::span<const Second
   return plans;
 }
 
-// Late clocks may rule out the time of least energy, or make a slower plan the better one.
+// With late clocks, the time of least energy may be infeasible, or a slower plan may need less.
 Result<Plan> Frontier::Data::least_switching_by(Seconds deadline,
                                                 const PlanOptions& options) const {
   if (options.min_dwell <= 0_s) {
@@ -174,7 +174,7 @@ Result<Plan> Frontier::Data::least_switching_by(Seconds deadline,
   }
   std::vector<Seconds> times{std::min(deadline, least_energy_time)};
   if (times.front() < deadline) times.push_back(deadline);
-  // One setting never changes: the time at which it needs the least is worth a search, too.
+  // A plan with one setting never changes it: the time of the cheapest one is searched, too.
   const plan::PointCosts costs(layout, options.switch_latency);
   std::optional<Plan> steady;
   for (const plan::PointChoices& choices : costs.at_one_setting()) {
@@ -201,7 +201,7 @@ std::vector<Joules> Frontier::tight_bounds_along(std::span<const Seconds> deadli
     bounds.push_back(lower_bound(deadline));
     if (!is_late) continue;
     const Joules effective = data_->late(options).bound(data_->picoseconds(deadline));
-    // Sums of doubles may be off in their last digits, the bound may not.
+    // The sums of doubles have rounding errors, but the bound must not be too high.
     const Joules late = (effective + data_->problem.total_blocking_power() * deadline) *
                         (data_->problem.gpus_per_stage * (1 - 1e-9));
     bounds.back() = std::max(bounds.back(), late);

@@ -57,7 +57,7 @@ class Verifier {
   void add_all(const Error& error) {
     for (const Diagnostic& diagnostic : error.diagnostics) diagnostics_.add(diagnostic.text());
   }
-  /// One sentence replaces all differences if the profile is of another kind.
+  /// Adds all differences, or one sentence instead if the profile is of another kind.
   void add_differences(Diagnostics& differences) {
     if (const std::string misfit = plan::profile_misfit(plan_, profile_); !misfit.empty())
       return add_other_profile(misfit);
@@ -108,8 +108,9 @@ class Verifier {
     return diagnostics_.empty();
   }
 
-  /// False, with diagnostics, if the plan runs in parts what the profile has rows for as a whole.
-  /// Other plans may run the whole, and a bound over the parts' settings would leave them out.
+  /// Returns false and adds diagnostics if the plan runs in parts an instruction that the profile
+  /// has rows for as a whole. Other plans may run it as a whole, and a bound over the settings of
+  /// the parts would not cover them.
   bool check_parts(const plan::PlannedSchedule& planned) {
     for (int stage = 0; stage < plan_.stages; ++stage) {
       const auto& list = planned.schedule.lists[stage];
@@ -129,7 +130,7 @@ class Verifier {
     return diagnostics_.empty();
   }
 
-  /// False, with diagnostics, unless every instruction is as the profile has it.
+  /// Returns false and adds diagnostics if an instruction differs from the profile.
   bool check_operating_points() {
     std::vector<std::string> faults;
     std::size_t instructions = 0;
@@ -151,8 +152,8 @@ class Verifier {
     return diagnostics_.empty();
   }
 
-  /// Names the stages that only the profile has: a likely cause of the differences, unless the plan
-  /// is meant for fewer stages.
+  /// Returns text that names the stages that only the profile has, a likely cause of the
+  /// differences, unless the plan is meant for fewer stages. Empty if there are none.
   std::string stages_left_over() const {
     if (profile_.stages() <= plan_.stages) return {};
     return "; the profile has " + std::to_string(profile_.stages()) + " stages, the plan " +
@@ -191,7 +192,7 @@ class Verifier {
     return "";
   }
 
-  /// False, with a diagnostic, when the stages wait for each other in a circle.
+  /// Returns false and adds a diagnostic if the stages wait for each other in a circle.
   bool has_no_circle(const plan::PlannedSchedule& planned) {
     std::vector<std::vector<Seconds>> durations;
     for (int stage = 0; stage < plan_.stages; ++stage) {
@@ -207,8 +208,8 @@ class Verifier {
     return replayed.ok();
   }
 
-  /// As the profile has it, which is what the bound is counted from; the plan's numbers are the
-  /// same but for the last digits.
+  /// Returns time and energy from the profile, which the bound is computed from. The plan's numbers
+  /// differ only in the last digits.
   std::pair<Seconds, Joules> cost_of(int stage, const PlannedInstruction& i) const {
     const auto points = profile_.points(stage, i.chunk, i.kind);
     if (points.empty() || i.kind == InstructionKind::kSwitch) return {i.time, i.energy};
@@ -217,7 +218,8 @@ class Verifier {
     return {point.time, point.energy};
   }
 
-  /// The longest path. An instruction takes its own time and that of the `switch` ahead of it.
+  /// Returns the length of the longest path. The time of an instruction includes the `switch`
+  /// before it.
   plan::Exact makespan_of(const plan::RulesGraph& graph, const std::vector<int>& order) const {
     std::vector<plan::Exact> took;
     for (const plan::RulesGraph::Node& node : graph.nodes) {
@@ -254,7 +256,7 @@ class Verifier {
         before = &i;
       }
     }
-    // A transfer starts when all that it waits for has ended, other transfers among it.
+    // A transfer starts when everything that it waits for has ended, including other transfers.
     std::vector<Seconds> transfer(graph.nodes.size());
     const auto ended = [&](int node) {
       const plan::RulesGraph::Node& n = graph.nodes[node];

@@ -14,11 +14,11 @@ constexpr double kOptimalityTolerance = 1e-6;  // relative, for whole nanosecond
 /// Time and effective energy of one choice for a node.
 struct Choice {
   Seconds time;
-  Joules cost;  ///< rounded, for the relaxation that shows how good the bound is
+  Joules cost;  ///< rounded, for the check of the relaxed optimum
   Exact exact_cost;
 };
 
-/// Lower convex hull of the Pareto-optimal choices, fastest first.
+/// Returns the lower convex hull of the Pareto-optimal choices, fastest first.
 std::vector<Choice> lower_hull_of(std::vector<Choice> choices) {
   std::ranges::sort(choices, [](const Choice& a, const Choice& b) {
     return a.time != b.time ? a.time < b.time : a.cost < b.cost;
@@ -39,7 +39,7 @@ std::vector<Choice> lower_hull_of(std::vector<Choice> choices) {
   return hull;
 }
 
-/// Least cost of a node that may take `time`, mixing its choices.
+/// Returns the least cost of a node that may take `time` and mix its choices.
 Joules relaxed_cost(const std::vector<Choice>& hull, Seconds time) {
   if (time <= hull.front().time) return hull.front().cost;
   for (std::size_t k = 1; k < hull.size(); ++k) {
@@ -79,7 +79,7 @@ class CertificateVerifier {
   void prove() {
     const Exact proven = bound(checked_.period);
     if (proven > checked_.energy) {
-      // Weak duality with a plan that was recomputed leaves no way there.
+      // Weak duality excludes this for a plan whose energy was recomputed.
       diagnostics_.add("certificate: its bound is above the energy of the plan itself");
       return;
     }
@@ -127,7 +127,7 @@ class CertificateVerifier {
       }
     }
     for (const auto* times : {&certificate_.longest, &certificate_.start, &certificate_.end}) {
-      // Far below 2^63, so that sums of two do not overflow.
+      // Below 2^63, so that sums of two do not overflow.
       constexpr std::int64_t kMost = std::int64_t{1} << 62;
       if (std::ranges::all_of(*times, [](std::int64_t t) { return t >= -kMost && t <= kMost; }))
         continue;
@@ -135,7 +135,7 @@ class CertificateVerifier {
     }
     for (const auto* flows : {&certificate_.node_flow, &certificate_.source_flow,
                               &certificate_.sink_flow, &certificate_.dependency_flow}) {
-      // Sums over everything must fit into 63 bits.
+      // Sums of all flows must fit into 63 bits.
       const std::int64_t most = std::numeric_limits<std::int64_t>::max() /
                                 static_cast<std::int64_t>(2 * (nodes + dependencies) + 1);
       const auto fits = [&](std::int64_t flow) { return flow >= 0 && flow <= most; };
@@ -147,7 +147,7 @@ class CertificateVerifier {
     return diagnostics_.count() == errors_before;
   }
 
-  /// What enters a node at its start runs through it, and leaves at its end.
+  /// Returns true if the flow into each node's start equals the flow through it and out of its end.
   bool is_conserved() {
     std::vector<std::int64_t> in = certificate_.source_flow;
     std::vector<std::int64_t> out = certificate_.sink_flow;
@@ -170,7 +170,7 @@ class CertificateVerifier {
     for (const RulesGraph::Node& node : graph_.nodes) {
       auto& choices = choices_.emplace_back();
       if (node.entry == nullptr) {
-        // Both ends of a transfer draw blocking power: it has no effective energy.
+        // Both ends of a transfer draw blocking power, so it has no effective energy.
         choices.push_back({node.transfer_time, Joules{0}, Exact()});
         continue;
       }
@@ -186,8 +186,8 @@ class CertificateVerifier {
     }
   }
 
-  /// Drops what the certificate leaves out, if it takes longer than from the earliest start of its
-  /// node to its latest end.
+  /// Removes the choices that the certificate leaves out. It may leave out a choice only if it
+  /// takes longer than from the earliest start of its node to its latest end.
   bool leave_out_too_long() {
     const std::size_t nodes = choices_.size();
     const Exact deadline = std::max(checked_.period, Exact(certificate_.deadline.value));
@@ -242,7 +242,8 @@ class CertificateVerifier {
     return entry != nullptr && !is_fixed_time(entry->kind) &&
            !profile_.points(graph_.nodes[node].stage, entry->chunk, entry->kind).empty();
   }
-  /// The same for all micro-batches of a stage's chunk and kind.
+  /// Returns the late times of a computation. They are equal for all micro-batches of a stage's
+  /// chunk and kind.
   const std::vector<Exact>& late_times_of(std::size_t node) {
     const int stage = graph_.nodes[node].stage;
     const PlannedInstruction& i = *graph_.nodes[node].entry;
@@ -262,7 +263,7 @@ class CertificateVerifier {
             .flow = certificate_.node_flow[node],
             .longest = longest_of(node)};
   }
-  /// Joules of a flow over a time.
+  /// Returns the joules of a flow over a time.
   Exact price(std::int64_t flow, Seconds time) const {
     return Exact::product(certificate_.flow_unit.value, time.value) * flow;
   }
@@ -272,10 +273,10 @@ class CertificateVerifier {
       const Exact cost = k.exact_cost + price(certificate_.node_flow[node], k.time);
       if (!least || cost < *least) least = cost;
     }
-    return *least;  // no node is without a choice
+    return *least;  // every node has a choice
   }
 
-  /// Weak duality: what `Certificate` says that its flow and loops prove.
+  /// Returns the bound that flow and loops prove by weak duality, see `Certificate`.
   Exact bound(const Exact& deadline) const {
     Exact sum = lost_ + late_;
     std::int64_t total_flow = 0;
@@ -293,7 +294,7 @@ class CertificateVerifier {
     return whole_pipeline(plan_, sum, blocking);
   }
 
-  /// What the arcs of the loops must lose together.
+  /// Sets the least total loss of the arcs of all loops.
   void find_lost() {
     std::vector<LoopArc> arcs;
     if (certificate_.latency) {
@@ -312,7 +313,7 @@ class CertificateVerifier {
     lost_ = lost_by_loops(graph_, arcs, certificate_, diagnostics_);
   }
 
-  /// Nodes of a stage stand in the order of its list.
+  /// Sets the least cost of all stages with late settings. The nodes of a stage are in list order.
   void find_least_of_late_stages() {
     std::vector<std::vector<LateInstruction>> lists(plan_.stages);
     for (std::size_t i = 0; i < choices_.size(); ++i) {
@@ -329,8 +330,8 @@ class CertificateVerifier {
     }
   }
 
-  /// Starts and ends are a solution of the relaxation at the certificate's deadline, and cost no
-  /// more than is proven.
+  /// Checks that starts and ends are a solution of the relaxation at the certificate's deadline,
+  /// and cost no more than the proven bound.
   void check_optimality() {
     const auto at = [&](std::int64_t time) {
       return certificate_.time_unit * static_cast<double>(time);
@@ -374,10 +375,10 @@ class CertificateVerifier {
   const Certificate& certificate_;
   Verification& found_;
   Diagnostics& diagnostics_;
-  std::vector<std::vector<Choice>> choices_;  // of each node
-  Exact lost_;                                // by the arcs of loops
+  std::vector<std::vector<Choice>> choices_;  // per node
+  Exact lost_;                                // loss of the arcs of loops
   std::map<std::tuple<int, int, InstructionKind>, std::vector<Exact>> late_times_;
-  Exact late_;  // least of all stages, if settings come late
+  Exact late_;  // least cost of all stages, if settings are late
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// What late settings cost at least, for the check of a certificate.
+// The cost of late settings, rounded down, for the check of a plan and its certificate.
 
 #include <algorithm>
 #include <map>
@@ -12,29 +12,29 @@
 namespace harpe::plan::verifying {
 namespace {
 
-/// What a late setting costs an instruction.
+/// The time and energy that a late setting adds to an instruction.
 struct Extra {
   double time = 0;  ///< s
   double cost = 0;  ///< J, effective
 };
 
-/// Returns a lower bound of the exact value of an expression with up to three operations, each of
-/// which rounded it by less than 2^-53 of itself. Returns 0 for values too small for `fits`.
+/// Returns a lower bound of the exact value of an expression with up to three operations, each with
+/// a relative rounding error below 2^-53. Returns 0 for values too small for `fits`.
 double rounded_down(double value) {
   const double less = value * (1 - 0x1p-50);
   return less >= 0x1p-60 ? less : 0;
 }
 
-/// A setting that was asked for while another one still runs.
+/// A change of setting during which the previous setting still runs.
 struct Change {
   InstructionSetting before;
-  double left = 0;  ///< s: the longest that it still runs
+  double left = 0;  ///< s: longest time for which `before` still runs
 };
 
-/// Returns the most that an instruction costs more while the setting before still runs, for any
-/// time up to `change.left`; 0 if that setting costs less. A setting that was not measured counts
-/// as its neighbours do. Reduces `change.left` by the shortest time of the instruction. Rounds
-/// down.
+/// Returns the largest additional time and cost of an instruction if the previous setting still
+/// runs for any time up to `change.left`; 0 if that setting costs less. A setting that was not
+/// measured is replaced by its measured neighbours. Reduces `change.left` by the shortest time of
+/// the instruction. Rounds down.
 Extra late_extra(std::span<const OperatingPoint> points, Watts power, const OperatingPoint& now,
                  Change& change) {
   Extra extra;
@@ -59,19 +59,20 @@ Extra late_extra(std::span<const OperatingPoint> points, Watts power, const Oper
   return extra;
 }
 
-// Flow x time in `Fixed`: watts in units of 2^-34 times seconds in units of 2^-50, both limited to
-// 2^20, are joules in units of 2^-84 below 2^124 of them.
+// Flow x time in `Fixed`: watts in units of 2^-34 times seconds in units of 2^-50 are joules in
+// units of 2^-84. Watts and seconds are limited to 2^20, so a product is at most 2^124 units.
 constexpr int kFlowBits = 34, kTimeBits = 50;
 constexpr WideInteger kMostFlow = static_cast<WideInteger>(1) << (20 + kFlowBits);
 constexpr WideInteger kMostTime = static_cast<WideInteger>(1) << (20 + kTimeBits);
-/// The most joules of one instruction, up or down, and the most instructions of a stage: their sums
-/// stay below 2^63 J.
+/// Limits on the joules of one instruction, positive or negative, and on the instructions of a
+/// stage, which keep sums below 2^63 J.
 constexpr Fixed kMostCost = static_cast<Fixed>(1) << (40 + kFixedBits);
 constexpr std::size_t kMostInstructions = std::size_t{1} << 23;
-/// After which what is late at the end of a list is taken to be what it was a round before.
+/// After this many rounds, the settings that are late at the end of a list are assumed to repeat.
 constexpr int kMostRounds = 64;
 
-/// One iteration of a stage, instruction by instruction, from each setting ahead of the first.
+/// The least cost of one iteration of a stage, by dynamic programming over its instructions, for
+/// each setting before the first one.
 class LateRounds {
  public:
   LateRounds(const Plan& plan, const Profile& profile, const Certificate& certificate, int stage)
@@ -103,7 +104,8 @@ class LateRounds {
       i.table = &at->second;
     }
     if (is_below_range_ || list_.size() > kMostInstructions) return std::nullopt;
-    // A round that ends with a setting costs no less than if any setting came ahead of the first.
+    // A round that begins and ends with a setting costs no less than the cheapest round that begins
+    // with any setting and ends with this one.
     const std::vector<Fixed> bounds = run(std::vector<Fixed>(settings_.size(), 0));
     Fixed least = kNone;
     for (std::size_t ends = 0; ends < settings_.size(); ++ends) {
@@ -119,8 +121,8 @@ class LateRounds {
  private:
   static constexpr Fixed kNone = static_cast<Fixed>(1) << 126;
   using Kind = std::pair<int, InstructionKind>;  // chunk and kind
-  /// Time and cost of an instruction at a setting while another one still runs, and how long that
-  /// one may run after it.
+  /// Time and cost of an instruction at a setting while another one still runs, and the longest
+  /// time for which the other one may still run afterwards.
   struct Entry {
     WideInteger time;  ///< in units of 2^-kTimeBits s
     Fixed cost;
@@ -130,8 +132,9 @@ class LateRounds {
     std::size_t before, now;
     Entry entry;
   };
-  /// Of a kind of instruction: for each setting before it and its own, as these are asked for, and
-  /// on demand for what is left of a change by setting before, own setting and time left.
+  /// The entries of a kind of instruction. `pairs` has one for each setting before it and each own
+  /// setting. `carried` has those requested so far for changes of earlier instructions, by setting
+  /// before, own setting and time left; nullopt if the own setting was not measured.
   struct Table {
     std::vector<Pair> pairs;
     std::map<std::tuple<std::size_t, std::size_t, double>, std::optional<Entry>> carried;
@@ -148,8 +151,9 @@ class LateRounds {
     double left;
     Fixed sum;
   };
-  /// The least sums after some instructions, by the setting of the last; kNone if no way leads
-  /// there: `any` whatever setting still runs, `settled` if none does, and of each pending change.
+  /// The least sums after some instructions, by the setting of the last one; kNone if no choices
+  /// lead to it. `any` allows any old setting to still run, `settled` allows none, and `pending`
+  /// has the sum of each pending change.
   struct Sums {
     std::vector<Fixed> any, settled;
     std::vector<Pending> pending = {};
@@ -190,8 +194,8 @@ class LateRounds {
     return table;
   }
 
-  /// Returns what an instruction takes while a change goes on; none if its setting was not
-  /// measured.
+  /// Returns the time and cost of an instruction during a pending change; nullopt if its setting
+  /// was not measured.
   const std::optional<Entry>& carried(const Instruction& i, const Pending& change) {
     const auto [at, is_new] =
         i.table->carried.try_emplace({change.before, change.now, change.left});
@@ -203,7 +207,8 @@ class LateRounds {
     return at->second;
   }
 
-  /// Adds an instruction to a change, a new one or a pending one.
+  /// Adds to `next` the sum after an instruction during a new or pending change, unless the
+  /// instruction takes too long.
   static void go(const Instruction& i, const Entry& entry, Pending change, Sums& next) {
     if (entry.time > i.longest) return;
     const Fixed price = (i.flow * entry.time) >> (kFlowBits + kTimeBits - kFixedBits);
@@ -212,8 +217,8 @@ class LateRounds {
     next.arrive(change);
   }
 
-  /// Least sums up to the last instruction, by its setting. A new change counts, and those before
-  /// it no more: together they cost no less.
+  /// Returns the least sums up to the last instruction, by its setting. Only the newest change
+  /// counts: with the earlier ones that still run, the cost is no less.
   std::vector<Fixed> run(std::vector<Fixed> begin) {
     Sums sums{.any = begin, .settled = std::move(begin)};
     for (const Instruction& i : list_) {
@@ -227,7 +232,7 @@ class LateRounds {
         if (const auto& entry = carried(i, change)) go(i, *entry, change, next);
       }
       std::erase_if(next.pending, [&](const Pending& change) {
-        return change.sum >= next.settled[change.now];  // all that follows costs no less
+        return change.sum >= next.settled[change.now];  // no continuation costs less
       });
       sums = std::move(next);
     }
@@ -239,8 +244,8 @@ class LateRounds {
   Watts power_;
   int stage_;
   std::vector<Instruction> list_;
-  std::map<InstructionSetting, std::size_t> settings_;  // with their places in sums
-  std::vector<const InstructionSetting*> numbered_;     // by place
+  std::map<InstructionSetting, std::size_t> settings_;  // with their indices in sums
+  std::vector<const InstructionSetting*> numbered_;     // by index
   std::map<Kind, Table> tables_;
   bool is_below_range_ = false;
 };
@@ -271,15 +276,16 @@ std::vector<Exact> late_times(std::span<const OperatingPoint> points, Watts bloc
 
 namespace {
 
-/// Settings that may be in force on a stage, each with the longest time (s) that it may still be.
-/// When a setting comes late, any that was asked for before it may run until then, in one
-/// instruction after another.
+/// The settings that may be in force on a stage, each with the longest time (s) for which it may
+/// remain in force. While a new setting is late, any setting requested before it may run, even over
+/// several instructions.
 class LateStage {
  public:
   LateStage(const LatencyByClock& latency, Watts power, const InstructionSetting& asked)
       : latency_(latency), power_(power), asked_(asked) {}
 
-  /// Returns what an instruction may cost beyond its point, rounded down, and goes past it.
+  /// Returns the time and energy that late settings may add to an instruction, rounded down, and
+  /// advances the state past the instruction.
   Extra run(std::span<const OperatingPoint> points, const OperatingPoint& now) {
     ask(now.setting());
     std::vector<Piece> times, costs;
@@ -300,7 +306,7 @@ class LateStage {
         single.cost = std::max(single.cost, most_of({costs.back()}));
       }
     }
-    // The two neighbours of a setting that was not measured stand for the same one.
+    // The two neighbours of a setting that was not measured replace it: the worse of them counts.
     const Extra extra = still_.size() == 1 ? single : Extra{most_of(times), most_of(costs)};
     for (auto& [setting, left] : still_) left -= shortest;
     std::erase_if(still_, [](const auto& one) { return one.second <= 0; });
@@ -308,7 +314,7 @@ class LateStage {
   }
 
   using State = std::pair<InstructionSetting, std::map<InstructionSetting, double>>;
-  /// Returns the setting that was asked for last, and those that may still be in force.
+  /// Returns the setting requested last, and the older settings that may still be in force.
   State state() const { return {asked_, still_}; }
 
  private:
@@ -326,8 +332,8 @@ class LateStage {
     asked_ = setting;
   }
 
-  /// The time until the last of them ends, in the pieces between the ends of all, each at the
-  /// setting that costs most a second.
+  /// Returns the largest excess of old settings: the sum over the intervals between their ends,
+  /// each at the highest rate of the settings still in force; at most the largest `more`.
   static double most_of(std::vector<Piece> pieces) {
     std::ranges::sort(pieces, {}, &Piece::left);
     double sum = 0, most = 0, begin = 0;
@@ -364,10 +370,10 @@ void check_late_changes(const Plan& plan, const Profile& profile, const LatencyB
       if (i.clock == Megahertz{0}) return std::nullopt;
       const auto points = profile.points(stage, i.chunk, i.kind);
       const OperatingPoint* const now = find_point(points, i.setting());
-      if (now == nullptr) return std::nullopt;  // which is a diagnostic of its own
+      if (now == nullptr) return std::nullopt;  // reported by another check
       return late.run(points, *now);
     };
-    // A change that is late at the end of the list is late at its beginning, in the next iteration.
+    // A change that is late at the end of the list is late at the beginning of the next iteration.
     for (int round = 0; round < kMostRounds; ++round) {
       const LateStage::State begin = late.state();
       for (const PlannedInstruction& i : list) run(i);

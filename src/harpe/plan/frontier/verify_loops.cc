@@ -1,4 +1,4 @@
-// What a certificate's loops add to the bound. Shares no code with what finds them (loops.h).
+// The check of a certificate's loops. Shares no code with the search for them (loops.h).
 
 #include <algorithm>
 #include <cmath>
@@ -15,8 +15,9 @@
 namespace harpe::plan::verifying {
 namespace {
 
-/// Starts and ends of nodes by the events that they may be taken for: an end may be as late as the
-/// start of all that waits for it, a start as early as the last end that it waits for.
+/// The events of the starts and ends of nodes. A start and an end share an event if they can have
+/// the same time: an end can be as late as the start of everything that waits for it, a start as
+/// early as the last end that it waits for.
 class Events {
  public:
   Events(const RulesGraph& graph, std::span<const LoopArc> arcs) {
@@ -43,7 +44,8 @@ class Events {
       set(nodes + d, end_[graph.edges[d].from], start_[graph.edges[d].to]);
   }
 
-  /// Of an arc; -1 for one that lies within an event.
+  /// Returns the event at the tail or head of an arc; -1 if both are the same event or the arc is
+  /// left out.
   int tail(int arc) const { return tail_[arc]; }
   int head(int arc) const { return head_[arc]; }
 
@@ -58,7 +60,8 @@ class Events {
     return std::ranges::binary_search(late_, std::pair(from, to));
   }
 
-  /// Whether all that wait for one of these ends wait for all of them, and for nothing else.
+  /// Returns true if exactly these starts wait for each of these ends, and for no other end,
+  /// without a lag.
   bool wait_for_each_other(const std::vector<int>& ends, const std::vector<int>& starts) const {
     return std::ranges::all_of(ends, [&](int end) { return after_[end] == starts; }) &&
            std::ranges::all_of(starts, [&](int start) { return before_[start] == ends; }) &&
@@ -67,7 +70,7 @@ class Events {
            });
   }
 
-  // Events: start of node i 2 i + 1, end 2 i + 2, the first and the last of all 0 and -2.
+  // Events: 2 i + 1 is the start of node i, 2 i + 2 its end, 0 the first event and -2 the last.
   void number(int i) {
     const auto own_start = [](int node) { return 2 * node + 1; };
     const auto own_end = [](int node) { return 2 * node + 2; };
@@ -95,23 +98,23 @@ class Events {
     head_[arc] = to;
   }
 
-  std::vector<std::vector<int>> before_, after_;  // nodes, of each node
+  std::vector<std::vector<int>> before_, after_;  // per node
   std::vector<std::pair<int, int>> late_;         // dependencies with a lag
   std::vector<std::size_t> kept_;
   std::vector<int> start_, end_, tail_, head_;
 };
 
 // Limits that keep sums within `Fixed`: a loop has at most four arcs.
-constexpr std::int64_t kMostLoss = std::int64_t{1} << 60;  ///< J of one arc; more is not counted
+constexpr std::int64_t kMostLoss = std::int64_t{1} << 60;  ///< J of one arc; replaces larger losses
 constexpr double kMostPrice = 0x1p20;  ///< W of one path: 2^60 J over the longest time, 2^40 s
 
-/// The times that a path can take, rising, and what it loses at least with them.
+/// A possible time of a path and its least loss.
 struct PathTime {
   /// Rounded. If rounding makes the shorter path look longer, its wait counts as negative, and the
   /// loop proves less.
   double time = 0;
   Fixed loss = 0;
-  Fixed at_my_price = 0, at_other_price = 0;  ///< of the time
+  Fixed at_my_price = 0, at_other_price = 0;  ///< price of waiting times `time`, J
 };
 /// The most by which the sum of two arcs, each rounded down, is below the true sum.
 constexpr Fixed kRounding = 2;
@@ -160,8 +163,8 @@ class LoopChecker {
     Exact priced_time;  ///< J of one unit of flow over the time
   };
 
-  /// The loss that transfers add to what this loop counts, below 0 if it gives. Giver and taker
-  /// compare times in the same way, so that the losses moved add up to 0.
+  /// Returns the loss that transfers add to the loss of an arc in a loop, negative if the loop
+  /// gives. Giver and taker compare times in the same way, so that the losses moved add up to 0.
   Fixed moved_to(int loop, int arc, double time) const {
     const auto moved = moved_.find({loop, arc});
     if (moved == moved_.end()) return 0;
@@ -198,8 +201,8 @@ class LoopChecker {
     return times;
   }
 
-  /// A path waits where that costs least; the price of waiting at an arc is shared among its loops.
-  /// In units of flow, rounded down.
+  /// Returns the price of waiting on a path, in units of flow, rounded down: the least of its arcs,
+  /// because a path waits where that is cheapest. The price of an arc is divided among its loops.
   std::int64_t price_of(const std::vector<int>& path) const {
     auto least =
         static_cast<std::int64_t>(std::min(kMostPrice / certificate_.flow_unit.value, 0x1p62));
@@ -207,11 +210,11 @@ class LoopChecker {
     return least;
   }
 
-  /// The least of both paths together: the shorter waits for the longer.
+  /// Returns the least loss of both paths together. The shorter one waits for the longer one.
   static Fixed least(const std::vector<PathTime>& mine, const std::vector<PathTime>& other) {
     constexpr Fixed kNone = static_cast<Fixed>(1) << 125;
     const std::size_t n = other.size();
-    // What the other path adds if it is among the first j, and waits, or among the rest.
+    // The least that the other path adds among its first j times, with a wait, or among the rest.
     std::vector<Fixed> up_to(n + 1, kNone), from(n + 1, kNone);
     for (std::size_t j = 0; j < n; ++j)
       up_to[j + 1] = std::min(up_to[j], other[j].loss - other[j].at_other_price - kRounding);
@@ -238,7 +241,7 @@ class LoopChecker {
   std::map<std::pair<int, int>, std::vector<Moved>> moved_;  // of each loop and arc
 };
 
-/// What is wrong with a loop, if anything.
+/// Returns the error in a loop; nullopt if the loop is valid.
 std::optional<std::string> fault(const Events& events, std::span<const LoopArc> arcs,
                                  const CertificateLoop& loop) {
   const auto& paths = loop.paths;
@@ -263,15 +266,15 @@ std::optional<std::string> fault(const Events& events, std::span<const LoopArc> 
   return {};
 }
 
-/// Transfers between loops that are as they should be. Any amount may be moved, as what one loop
-/// counts less another counts more, but none beside which sums would lose the digits that count.
+/// The check of transfers between loops. Any amount may be moved, because one loop counts more what
+/// the other one counts less, up to a limit beyond which sums would lose significant digits.
 class TransferChecker {
  public:
   TransferChecker(std::span<const LoopArc> arcs, const Certificate& certificate)
       : loops_(certificate.loops) {
-    constexpr double kMostMoved = 1e4;        // times what an arc loses at most
-    constexpr double kWholeDoubles = 0x1p53;  // counted exactly up to there
-    constexpr double kMostJoules = 0x1p55;    // far from the ends of `Fixed`
+    constexpr double kMostMoved = 1e4;        // times the largest loss of an arc
+    constexpr double kWholeDoubles = 0x1p53;  // doubles count exactly up to it
+    constexpr double kMostJoules = 0x1p55;    // far below the limits of `Fixed`
     Exact most;
     for (const LoopArc& arc : arcs) {
       for (const LoopArc::Choice& choice : arc.choices) most = std::max(most, choice.loss);
@@ -280,7 +283,7 @@ class TransferChecker {
                             kWholeDoubles, kMostJoules / certificate.loss_unit.value});
   }
 
-  /// What is wrong with the next transfer, if anything.
+  /// Returns the error in the next transfer; nullopt if the transfer is valid.
   std::optional<std::string> fault(const LossTransfer& transfer) {
     if (transfer.giver == transfer.taker || !is_in(transfer.giver, transfer.arc) ||
         !is_in(transfer.taker, transfer.arc))
@@ -309,7 +312,7 @@ class TransferChecker {
 
   std::span<const CertificateLoop> loops_;
   double most_units_ = 0;
-  std::map<std::pair<int, int>, double> moved_;  // units at most, of each loop and arc
+  std::map<std::pair<int, int>, double> moved_;  // most units, per loop and arc
 };
 
 }  // namespace

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// What the parts of `verify_plan` have in common. For verify.cc, verify_certificate.cc and
-/// verify_loops.cc only.
+/// Types and functions shared by the parts of `verify_plan`: verify.cc, verify_certificate.cc,
+/// verify_loops.cc and verify_late.cc.
 
 #include <algorithm>
 #include <cmath>
@@ -17,13 +17,13 @@
 
 namespace harpe::plan::verifying {
 
-inline constexpr double kTolerance = 1e-9;  // relative, for sums in another order
+inline constexpr double kTolerance = 1e-9;  // relative, for sums in a different order
 
 inline bool close(double a, double b) {
   return std::abs(a - b) <= kTolerance * std::max(std::abs(a), std::abs(b));
 }
 
-// Finer than tolerances, without the digits that sums add.
+// More digits than the tolerance needs, but without the rounding errors of sums.
 inline std::string text(Seconds time) {
   return shortest(time.value, 12) + " s";
 }
@@ -31,36 +31,37 @@ inline std::string text(Joules energy) {
   return shortest(energy.value, 9) + " J";
 }
 
-/// Joules in units of 2^-62, where exact sums would take too long: in loops and for late settings.
-/// Terms are rounded down and limited, so that the certificate proves less, and sums stay below
-/// 2^64 J.
+/// Joules in units of 2^-62, for loops and late settings, where exact sums would take too long.
+/// Terms are rounded down and limited, which can only lower the bound. Sums stay below 2^64 J.
 using Fixed = WideInteger;
 inline constexpr int kFixedBits = 62;
 
-/// A plan with what the verifier computed of it before it reads the certificate.
+/// A plan with the values that the verifier computes from it before it reads the certificate.
 struct CheckedPlan {
   const Plan& plan;
   const Profile& profile;
   const RulesGraph& graph;
-  /// From the start of an iteration to that of the next: the makespan, or the plan's own time if
-  /// that is longer (the pipeline waits for another).
+  /// Time from the start of an iteration to the start of the next: the makespan, or the plan's
+  /// iteration time if that is longer (the pipeline waits for a straggler).
   Exact period;
-  Exact energy;  ///< of one iteration, whole pipeline
+  Exact energy;  ///< energy of one iteration, whole pipeline
 };
 
-/// Energy of a point less that of blocking for its time, per GPU.
+/// Returns the energy of a point minus the blocking energy for its time, per GPU.
 inline Exact effective(Joules energy, Watts blocking, Seconds time) {
   return Exact(energy.value) - Exact::product(blocking.value, time.value);
 }
 
-/// The sum of effective energies of one GPU a stage, plus blocking for the iteration, x GPUs.
-/// `blocking` is the sum over stages of blocking power x the iteration's time.
+/// Returns the energy of the whole pipeline: effective energy plus blocking energy, times the GPUs
+/// per stage.
+/// \param effective  sum of effective energies, with one GPU per stage
+/// \param blocking   sum over stages of blocking power x iteration time
 inline Exact whole_pipeline(const Plan& plan, const Exact& effective, const Exact& blocking) {
   return (effective + blocking) * plan.gpus_per_stage;
 }
 
-/// A node or dependency: what it can take, and what it loses then against its best choice at the
-/// price of its flow.
+/// A node or dependency with its possible times and, for each, its loss against the best choice at
+/// the price of its flow.
 struct LoopArc {
   struct Choice {
     Seconds time;
@@ -69,13 +70,13 @@ struct LoopArc {
   std::vector<Choice> choices;
   std::int64_t flow = 0;  ///< in `Certificate::flow_unit`
 };
-/// What the arcs of a certificate's loops (nodes, then edges) must lose together; 0 where a loop is
-/// none or a transfer leads nowhere, which it adds to `diagnostics`.
+/// Returns the least total loss of the arcs (nodes, then edges) of a certificate's loops. If a loop
+/// or a transfer is not valid, adds a diagnostic and returns 0.
 Exact lost_by_loops(const RulesGraph& graph, std::span<const LoopArc> arcs,
                     const Certificate& certificate, Diagnostics& diagnostics);
 
-/// Adds to `found` what the certificate proves for the plan, and to `diagnostics` what does not
-/// hold.
+/// Sets in `found` the bound that the certificate proves for the plan, and adds the errors of the
+/// certificate to `diagnostics`.
 void verify_certificate(const CheckedPlan& plan, const Certificate& certificate,
                         Verification& found, Diagnostics& diagnostics);
 
@@ -83,22 +84,24 @@ void verify_certificate(const CheckedPlan& plan, const Certificate& certificate,
 struct LateInstruction {
   const PlannedInstruction* entry = nullptr;
   std::int64_t flow = 0;         ///< through its node, in `Certificate::flow_unit`
-  std::optional<Exact> longest;  ///< s; slower points are left out of the bound, if it is given
+  std::optional<Exact> longest;  ///< s; slower points are left out of the bound; nullopt: none
 };
 
-/// Returns the least sum over one iteration of a stage of effective energies plus flow x time, over
-/// all settings, if a setting that differs from the one before comes late; the first comes after
-/// the last. Rounded down. None if it is below what `Fixed` holds, or if no setting is left.
+/// Returns the least sum of effective energies plus flow x time of one iteration of a stage, over
+/// all choices of settings, if every change of setting is late. The last instruction precedes the
+/// first. Rounded down. Returns nullopt if the sum is below the range of `Fixed`, or if no setting
+/// is left.
 std::optional<Exact> least_of_late_stage(const Plan& plan, const Profile& profile,
                                          const Certificate& certificate, int stage,
                                          std::span<const LateInstruction> list);
 
-/// Returns, rising, all times that an instruction can take if its setting comes late after any of
-/// its kind: part of it at one point, part at another. Rounded down.
+/// Returns all possible times of an instruction whose setting is late after any other setting of
+/// its kind, so that part of it runs at one point and part at another. Rising; rounded down.
 std::vector<Exact> late_times(std::span<const OperatingPoint> points, Watts blocking,
                               const LatencyByClock& latency);
 
-/// That the plan counts for each change of a setting what its coming late may cost.
+/// Checks that the plan includes, for each change of a setting, the time and energy that a late
+/// change may cost.
 void check_late_changes(const Plan& plan, const Profile& profile, const LatencyByClock& latency,
                         Diagnostics& diagnostics);
 

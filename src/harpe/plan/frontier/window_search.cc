@@ -7,13 +7,13 @@
 namespace harpe::plan {
 namespace {
 
-// Found on profiles of the models h100-sxm and a40 and of GPT-3 on an A100: half and twice of each
-// do as well.
-constexpr std::size_t kBeam = 30;  // partial answers followed
+// Tuned on profiles of the models h100-sxm and a40 and of GPT-3 on an A100. Half or twice each
+// value works as well.
+constexpr std::size_t kBeam = 30;  // partial answers kept
 constexpr std::size_t kLargestWindow = 40;
-constexpr int kMostStages = 4;                // of a band
-constexpr std::int64_t kWindowsAtTimes = 50;  // until the other events are put elsewhere
-// What is tolerated first and last, in average steps from one option to the next.
+constexpr int kMostStages = 4;                // most stages of a band
+constexpr std::int64_t kWindowsAtTimes = 50;  // windows between two calls of `scatter`
+// First and last tolerance, in average steps from one option to the next.
 constexpr double kFirstTolerance = 0.1;
 constexpr double kLastTolerance = 0.005;
 
@@ -64,7 +64,7 @@ void WindowSearch::begin(std::int64_t windows) {
   cost_ = best_cost_;
 }
 
-// Moves all events within their slack: what stands still around a window decides what it can do.
+// Moves all events within their slack, because the fixed events around a window limit its answers.
 void WindowSearch::scatter() {
   layout_.set_latest(choice_, deadline_, latest_);
   layout_.scatter(choice_, latest_, random_, time_);
@@ -142,7 +142,7 @@ void WindowSearch::add_path(std::size_t size) {
   }
 }
 
-// The events of some stages that are next to the first in time.
+// Adds the events of some stages that are nearest in time to the first event.
 void WindowSearch::add_band(std::size_t size, int first_stage, int last_stage) {
   const auto add_at = [&](std::size_t i) {
     const int stage = stage_[by_time_[i]];
@@ -169,7 +169,7 @@ void WindowSearch::retime() {
   }
 }
 
-// Takes the cheapest option within the time between the ends of an arc.
+// Chooses the cheapest option within the time between the ends of an arc.
 void WindowSearch::settle(const Arc& arc, std::int64_t duration) {
   if (arc.node < 0) return;
   const auto costs = layout_.costs(arc.table);

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// A search for plans of real clocks that goes on for as long as it is let.
+/// An open-ended local search for plans with profiled settings.
 
 #include <cstddef>
 #include <cstdint>
@@ -11,26 +11,27 @@
 
 namespace harpe::plan {
 
-/// Improves an assignment that ends by a deadline, window by window.
+/// Search that improves an assignment that ends by a deadline, window by window.
 ///
-/// A window is a set of up to some dozen events near each other: along a path, on a few stages for
-/// a while, on all stages, or around an event. They get new times by beam search, while all others
-/// stay when they are. Windows are accepted when they lose little, less and less so (threshold
-/// accepting: Dueck and Scheuer 1990), and partial answers are compared as roughly.
-/// Deterministic: the same calls give the same assignment on every machine and with every compiler.
+/// A window is a set of up to 40 neighbouring events: along a path, on a few stages in some time
+/// interval, on all stages, or around an event. Beam search gives them new times, while all other
+/// events keep their times. A new window is accepted if it loses little, with a tolerance that
+/// falls (threshold accepting: Dueck and Scheuer 1990). The beam search compares partial answers
+/// with random errors in proportion to the tolerance. Deterministic: the same calls give the same
+/// assignment on every machine and with every compiler.
 class WindowSearch {
  public:
   /// \param deadline  picoseconds
   /// \param start     an assignment that ends by the deadline
   WindowSearch(const ArcPrices& prices, std::int64_t deadline, Assignment start);
 
-  /// Starts to tolerate losses again: the next `windows` calls of `step` go from the most to none,
-  /// beginning at the best assignment.
+  /// Restarts from the best assignment with the largest tolerance, which falls to nearly 0 over the
+  /// next `windows` calls of `step`.
   void begin(std::int64_t windows);
-  /// Tries one window. O(events) where the best assignment changes and now and then, else
-  /// O(window).
+  /// Tries one window. O(window), but O(events log events) in one of 50 calls, and O(events) if the
+  /// best assignment changes.
   void step();
-  /// Takes up another assignment that ends by the deadline, if it is better.
+  /// Sets the best assignment to another one that ends by the deadline, if that is better.
   void offer(const Assignment& other);
 
   const Assignment& best() const { return best_; }
@@ -55,17 +56,17 @@ class WindowSearch {
   std::int64_t deadline_;
   EventBeam beam_;
   SearchRandom random_;
-  std::vector<int> stage_;  // of each event
+  std::vector<int> stage_;  // stage of each event
   double average_step_ = 0;
 
   Assignment choice_, best_;
   std::int64_t cost_ = 0, best_cost_ = 0;
   EventTimes time_, latest_;
-  std::vector<std::int32_t> by_time_, rank_;  // events as at the last `scatter`, and back
+  std::vector<std::int32_t> by_time_, rank_;  // events ordered at the last `scatter`; the inverse
   std::int64_t windows_ = 1, tried_ = 0;
   double tolerance_ = 0;
   std::vector<std::int32_t> window_;
-  std::vector<char> is_inside_;  // of each event
+  std::vector<char> is_inside_;  // per event
 };
 
 }  // namespace harpe::plan

@@ -7,7 +7,7 @@
 namespace harpe::plan {
 namespace {
 
-/// Rounds up to whole nanoseconds, but for what arithmetic added: 0.01 - 0.007 is 0.003.
+/// Rounds up to whole nanoseconds, ignoring errors of arithmetic: 0.01 - 0.007 is 0.003.
 Seconds in_nanoseconds(Seconds time) {
   constexpr double kRounding = 1e-3;
   return {std::ceil(time.value * 1e9 - kRounding) / 1e9};
@@ -24,7 +24,7 @@ LatencyByClock remaining_latency(const LatencyByClock& latency, std::span<const 
   };
   if (!latency.is_table()) return remaining(Megahertz{0});
   // An entry for each clock, not for each row: between two rows the longer latency and the shorter
-  // least one hold, which together may leave more than either row.
+  // least latency apply, so that more can remain than for either row.
   std::vector<Megahertz> rising(clocks.begin(), clocks.end());
   std::ranges::sort(rising);
   const auto repeated = std::ranges::unique(rising);

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// The words for what a stage of a pipeline does, shared by profiles, schedules and plans.
+/// Instruction kinds: the vocabulary of profiles, schedules and plans for the work of a stage.
 ///
 ///   const auto kind = harpe::instruction_kind("backward");
 ///   if (kind && !harpe::is_fixed_time(*kind)) std::puts(std::string(harpe::name(*kind)).c_str());
@@ -15,9 +15,9 @@ namespace harpe {
 /// fixed time.
 enum class InstructionKind : unsigned char {
   kForward,
-  kBackward,           ///< full backward; in a profile with `weight` rows the input gradient
-  kWeight,             ///< weight gradient, where the schedule splits it off
-  kRecompute,          ///< forward again from a checkpoint, ahead of its backward
+  kBackward,           ///< full backward; input gradient if the profile has `weight` rows
+  kWeight,             ///< weight gradient, if the schedule splits it off
+  kRecompute,          ///< forward repeated from a checkpoint, before its backward
   kRecomputeBackward,  ///< `recompute` and `backward` run as one
   kForwardBackward,    ///< a forward and a backward of two micro-batches overlapped in one block
   kLoad,
@@ -27,18 +27,19 @@ enum class InstructionKind : unsigned char {
   kUnshard,
   kReshard,
   kOptimizer,
-  kSwitch,  ///< cost of a clock that changes late, ahead of the instruction that asked for it
+  kSwitch,  ///< cost of a late clock change, before the instruction that requested the clock
 };
 
 inline constexpr int kInstructionKinds = 14;
 
-/// The name used in files and on the command line, such as "forward" or "recompute_backward".
+/// Returns the name used in files and on the command line, such as "forward" or
+/// "recompute_backward".
 std::string_view name(InstructionKind kind);
 
-/// The kind with that name (any case), if there is one.
+/// Returns the kind with that name (any case); nullopt if there is none.
 std::optional<InstructionKind> instruction_kind(std::string_view name);
 
-/// Whether the kind takes a fixed time, without a clock to choose.
+/// Returns true if the kind takes a fixed time, without a choice of clock.
 constexpr bool is_fixed_time(InstructionKind kind) {
   return kind >= InstructionKind::kLoad;
 }

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// What an operating point sets beside the graphics clock.
+/// The settings of an operating point other than the graphics clock.
 ///
 ///   const auto label = harpe::Label::of("sm12_overlap");
 ///   const harpe::Knobs knobs{.memory_clock = {1215}, .power_limit = {250}, .label = *label};
@@ -15,13 +15,13 @@
 
 namespace harpe {
 
-/// A word of at most `kMostBytes` letters, digits, '_', '-', '.', ':', '+' and '/', kept in place.
+/// A word of at most `kMostBytes` letters, digits, '_', '-', '.', ':', '+' and '/', stored inline.
 class Label {
  public:
   static constexpr std::size_t kMostBytes = 31;
 
-  constexpr Label() = default;  ///< none
-  /// None where `text` is empty, too long or has other characters.
+  constexpr Label() = default;  ///< empty
+  /// Returns the label; nullopt if `text` is empty, too long or has other characters.
   static std::optional<Label> of(std::string_view text);
 
   std::string_view text() const { return {text_.data(), size_}; }
@@ -33,12 +33,13 @@ class Label {
   unsigned char size_ = 0;
 };
 
-/// What an instruction runs with beside its graphics clock. What is not given stays as it is.
+/// The settings of an instruction other than its graphics clock. A knob that is not given stays
+/// unchanged on the device.
 struct Knobs {
   Megahertz memory_clock = {};  ///< 0: not given
   Watts power_limit = {};       ///< of the GPU; 0: not given
-  /// What training itself sets, such as a kernel schedule or a number of SMs (Kareus, OSDI'26):
-  /// handed to it as it is.
+  /// A setting that the training itself applies, such as a kernel schedule or a number of SMs
+  /// (Kareus, OSDI'26); passed to the training unchanged.
   Label label = {};
 
   bool empty() const { return *this == Knobs{}; }

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Knobs in JSON documents: members of an object, and lists of distinct knobs that others point to.
+/// Knobs in JSON documents: members of an object, and numbered lists of distinct knobs.
 
 #include <cstddef>
 #include <map>
@@ -12,30 +12,31 @@
 
 namespace harpe::plan {
 
-/// What files may have for a power limit, W.
+/// Limits of a power limit in files, W.
 inline constexpr double kLeastPowerLimit = 1e-3;
 inline constexpr double kMostPowerLimit = 1e6;
 
-/// The members that are given, without braces: `"memory_frequency_mhz": 1215, "label": "sm12"`.
+/// Returns the knobs that are given as members, without braces: `"memory_frequency_mhz": 1215,
+/// "label": "sm12"`.
 std::string knobs_members(const Knobs& knobs);
 
-/// From the members of an object, all of which may be absent.
+/// Reads knobs from the members of an object; all members are optional.
 Knobs read_knobs(Fields& fields);
 
-/// Distinct knobs numbered by their first use; no knobs have the number 0.
+/// Distinct knobs, numbered by their first use. Empty knobs have the number 0.
 class KnobNumbers {
  public:
   std::size_t number(const Knobs& knobs);
-  /// `[{}, {"label": "sm12"}]`: the knobs of each number.
+  /// Returns `[{}, {"label": "sm12"}]`: the knobs of each number, in order.
   std::string json() const;
-  bool empty() const { return list_.size() == 1; }  ///< nothing but no knobs
+  bool empty() const { return list_.size() == 1; }  ///< no knobs except the empty ones
 
  private:
   std::vector<Knobs> list_ = {Knobs{}};
   std::map<Knobs, std::size_t> numbers_ = {{Knobs{}, 0}};
 };
 
-/// What `KnobNumbers::json` wrote under `key`; empty where the member is absent.
+/// Reads a list written by `KnobNumbers::json` from the member `key`; empty if there is none.
 std::vector<Knobs> read_knob_list(Fields& fields, std::string_view key, Diagnostics& diagnostics);
 
 }  // namespace harpe::plan

@@ -12,7 +12,7 @@ namespace {
 
 using Kind = InstructionKind;
 
-/// Names that training frameworks and their profilers use, without what stands between words.
+/// Names that training frameworks and their profilers use, without separators.
 constexpr std::pair<std::string_view, Kind> kElsewhere[] = {
     {"f", Kind::kForward},
     {"fwd", Kind::kForward},

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Guesses at what a word that names no instruction was meant to be.
+/// Guesses at the intended instruction for an unknown name.
 
 #include <optional>
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace harpe::plan {
 
-/// Returns the name of the kind that is called so elsewhere ("fwd", "wgrad", "allreduce"), else the
-/// one nearest in spelling; nullopt if no name is near.
+/// Returns the kind for a name that other tools use ("fwd", "wgrad", "allreduce"), else the kind
+/// nearest in spelling; nullopt if no name is near.
 std::optional<std::string> likely_instruction(std::string_view word);
 
 }  // namespace harpe::plan

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// A quantity that all stages of a pipeline share, or that each has its own of. Usage:
+/// A quantity with one value for all stages of a pipeline or one value per stage. Usage:
 ///
 ///   harpe::PerStage<harpe::Watts> blocking_power = 83.64_W;  // or std::vector{80_W, 90_W}
 
@@ -10,7 +10,7 @@
 
 namespace harpe {
 
-/// Never empty; with one value for all, `[]` takes any stage.
+/// One value for all stages or one per stage; never empty. With one value, `[]` accepts any stage.
 template <class T>
 struct PerStage {
   std::vector<T> values;
@@ -19,7 +19,7 @@ struct PerStage {
   T operator[](int stage) const {
     return values.size() == 1 ? values[0] : values[static_cast<std::size_t>(stage)];
   }
-  /// One value for each of so many stages.
+  /// Returns one value for each of `stages` stages.
   std::vector<T> each(int stages) const {
     return values.size() == 1 ? std::vector<T>(static_cast<std::size_t>(stages), values[0])
                               : values;

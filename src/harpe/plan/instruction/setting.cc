@@ -44,7 +44,7 @@ Seconds LatencyByClock::to(Megahertz clock) const {
 
 Seconds LatencyByClock::least_to(Megahertz clock) const {
   const auto [below, above] = neighbours(clock);
-  // A long latency to one clock may be that of a single GPU, or from a single clock.
+  // A long latency to one clock can be that of a single GPU, or from a single clock.
   const Seconds unknown = shortest();
   return std::min(below.least.value_or(unknown), above.least.value_or(unknown));
 }

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// All that an instruction runs with: a graphics clock and the knobs beside it.
+/// The setting an instruction runs with: a graphics clock and knobs.
 ///
 ///   const harpe::InstructionSetting setting{.clock = {1410}, .knobs = {.power_limit = {250}}};
 ///   std::puts(harpe::text_of(setting).c_str());  // 1410 MHz, 250 W
@@ -16,7 +16,7 @@
 
 namespace harpe {
 
-/// Ordered by clock, at one clock by knobs.
+/// A graphics clock with knobs, ordered by clock, then by knobs.
 struct InstructionSetting {
   Megahertz clock = {};
   Knobs knobs = {};
@@ -24,41 +24,42 @@ struct InstructionSetting {
   friend constexpr auto operator<=>(const InstructionSetting&, const InstructionSetting&) = default;
 };
 
-/// How late a new setting may come into force: one time for all, or by the clock that is asked for,
-/// on which it depends most (arXiv 2502.20075).
+/// The time from requesting a setting until it is in force: one time for all settings, or a table
+/// by requested clock, on which it depends most (arXiv 2502.20075).
 class LatencyByClock {
  public:
   struct Entry {
     Megahertz clock;
-    Seconds latency;                    ///< at most
-    std::optional<Seconds> least = {};  ///< at least, as far as is known; not above `latency`
+    Seconds latency;                    ///< upper bound
+    std::optional<Seconds> least = {};  ///< lower bound, at most `latency`; nullopt if not known
     friend bool operator==(const Entry&, const Entry&) = default;
   };
 
   LatencyByClock(Seconds of_all = Seconds{0}) : entries_{{Megahertz{0}, of_all}} {}  // NOLINT
-  /// \param entries  at least one, no clock twice, in any order
+  /// \param entries  at least one, with distinct clocks, in any order
   explicit LatencyByClock(std::vector<Entry> entries);
 
-  /// Of a clock that is not given, the longer one of its neighbours', as nothing is known between.
+  /// Returns the upper bound for a clock. For a clock between two entries, returns the larger of
+  /// their bounds, as nothing is known between them.
   Seconds to(Megahertz clock) const;
-  /// The least latency, by the same rule the shorter one of its neighbours'. A clock of which none
-  /// is known counts with the shortest latency of all clocks.
+  /// Returns the lower bound for a clock; for a clock between two entries, the smaller of theirs.
+  /// An entry without a lower bound counts with `shortest()`.
   Seconds least_to(Megahertz clock) const;
   Seconds longest() const;
   Seconds shortest() const;
-  /// Whether it was given by the clock, not as one time for all.
+  /// Returns true if the latency is a table by clock, not one time for all clocks.
   bool is_table() const { return entries_.front().clock != Megahertz{0}; }
-  /// By rising clock; one alone holds for all clocks.
+  /// Returns the entries by rising clock; a single entry holds for all clocks.
   std::span<const Entry> entries() const { return entries_; }
-  /// The same with no clock sooner than `least`.
+  /// Returns a copy in which every upper bound is at least `least`.
   LatencyByClock at_least(Seconds least) const;
-  /// The same without what is known of least latencies.
+  /// Returns a copy without the lower bounds.
   LatencyByClock at_most() const;
   friend bool operator==(const LatencyByClock&, const LatencyByClock&) = default;
 
  private:
-  /// The entries whose clocks are next to one: below and above it, the same if it is given or
-  /// beyond the lowest or highest.
+  /// The entries next to a clock, below and above it. Both are the same entry if the table has this
+  /// clock, or if the clock is below the lowest or above the highest entry.
   struct Neighbours {
     const Entry& below;
     const Entry& above;
@@ -68,12 +69,12 @@ class LatencyByClock {
   std::vector<Entry> entries_;
 };
 
-/// For people: "0.01 s", "0.005 to 0.2 s".
+/// Returns the latency as text for people: "0.01 s", "0.005 to 0.2 s".
 std::string text_of(const LatencyByClock& latency);
 
-/// For people: "memory 1215 MHz, 250 W, sm12", what is not given left out.
+/// Returns the knobs that are set as text for people: "memory 1215 MHz, 250 W, sm12".
 std::string text_of(const Knobs& knobs);
-/// For people: "1410 MHz, memory 1215 MHz, 250 W, sm12".
+/// Returns the setting as text for people: "1410 MHz, memory 1215 MHz, 250 W, sm12".
 std::string text_of(const InstructionSetting& setting);
 
 }  // namespace harpe

@@ -15,13 +15,13 @@
 namespace harpe {
 namespace {
 
-/// How a kind with a value stands in JSON, and which values it may have.
+/// The JSON member of a kind with a value, and the range of the value.
 struct Form {
   Objective::Kind kind;
   const char* member;
   double lowest, highest;
 };
-constexpr double kMost = 1e6;  // s, and of fractions and factors
+constexpr double kMost = 1e6;  // s, and for fractions and factors
 constexpr std::array<Form, 5> kForms = {{
     {Objective::Kind::kSlowdown, "slowdown", 0, kMost},
     {Objective::Kind::kDeadline, "deadline_s", 1e-6, kMost},
@@ -138,7 +138,7 @@ std::string objective_json(const Objective& objective) {
 }
 
 Objective read_objective(Fields& fields) {
-  // Those that are there count, also where their value is refused.
+  // A member that is present counts even if its value is refused.
   std::vector<Objective> given;
   for (const Form& form : kForms) {
     if (fields.any(form.member) == nullptr) continue;

@@ -1,7 +1,6 @@
 #pragma once
 /// \file
-/// How long one iteration of a pipeline takes at given clocks, where its stages are slower or
-/// faster than the profile says.
+/// Iteration times of a pipeline at given clocks, with stages slower or faster than profiled.
 
 #include <cstddef>
 #include <span>
@@ -14,16 +13,18 @@
 
 namespace harpe::plan {
 
-/// Immutable. All times follow from the whole graph: dependencies, transfers, and instructions as
-/// early as possible. O(nodes + dependencies) each.
+/// The makespans of a pipeline. All times follow from the whole graph: dependencies, transfers, and
+/// earliest starts. Immutable. O(nodes + dependencies) for each time.
 class PipelineTimes {
  public:
-  /// \param pipeline  must outlive this
+  /// \param pipeline  must outlive this object
   PipelineTimes(const Pipeline& pipeline, const Profile& profile);
 
-  /// \param factors  of the time of each stage's computations over the profile; empty: 1
+  /// Returns the makespan at all-max.
+  /// \param factors  time of each stage's computations relative to the profile; empty: 1
   Seconds at_all_max(std::span<const double> factors = {}) const;
-  /// At the clocks of a plan of this pipeline, or at the highest where the profile lacks one.
+  /// Returns the makespan at the settings of a plan of this pipeline; an instruction whose setting
+  /// the profile lacks takes its all-max time.
   Seconds at(const TablePlan& plan, std::span<const double> factors = {}) const;
 
  private:
@@ -31,8 +32,8 @@ class PipelineTimes {
   Seconds makespan(std::span<const double> factors, Time time) const;
 
   const Pipeline* pipeline_;
-  std::vector<std::vector<OperatingPoint>> points_;  ///< of each kind of instruction
-  std::vector<std::size_t> kind_;                    ///< of each node, among `points_`
+  std::vector<std::vector<OperatingPoint>> points_;  ///< the points of each kind of instruction
+  std::vector<std::size_t> kind_;                    ///< the index in `points_` of each node
 };
 
 }  // namespace harpe::plan

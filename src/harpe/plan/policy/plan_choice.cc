@@ -10,13 +10,14 @@
 namespace harpe::plan {
 namespace {
 
-/// With five digits, which can be asked for.
+/// Returns `value` rounded up to five digits, so that a user can request it.
 std::string rounded_up(double value) {
   const double scale = std::pow(10, 5 - std::ceil(std::log10(value)));
   return shortest(std::ceil(value * scale) / scale);
 }
 
-/// When a pipeline may be through by its objective; nothing where it bounds no time.
+/// Returns the longest time of a pipeline under its objective; nullopt if that does not
+/// limit the time.
 std::optional<Seconds> pipeline_time(const PlanTable& plans, const Objective& objective) {
   return time_of(objective, {plans.plans().front().time, plans.all_max().time});
 }
@@ -35,7 +36,7 @@ std::size_t objective_plan(const PlanTable& plans, const Objective& objective) {
     case Objective::Kind::kDeadline:
     case Objective::Kind::kStragglerTime:
     case Objective::Kind::kStragglerFactor:
-      break;  // those of a time are chosen above
+      break;  // objectives of time are handled above
   }
   return plans.of_least_energy();
 }
@@ -44,8 +45,8 @@ double slowest(const SlowPipeline& slow) {
   return slow.factors.empty() ? 1 : *std::ranges::max_element(slow.factors);
 }
 
-/// T_p: at all-max, or by the fastest shared plan where that is faster and fits. What is declared
-/// beyond is counted from all-max.
+/// Returns T_p: the time at all-max, or with the fastest shared plan if that is faster and fits. A
+/// declared delay outside the computations is added to the time at all-max.
 Seconds least_time(const SlowPipeline& slow, const PlanTable& shared) {
   constexpr double kSame = 1 - 1e-9;
   const Seconds by_plan = shared.plans().front().time * slowest(slow);
@@ -53,7 +54,8 @@ Seconds least_time(const SlowPipeline& slow, const PlanTable& shared) {
   return fits && by_plan < slow.fastest * kSame ? by_plan : slow.least_time();
 }
 
-/// Of least energy among those that are through by `until`.
+/// Returns the plan of least energy that ends by `until`; all-max if none does, or if the pipeline
+/// must run at all-max.
 PlanRef plan_of(const SlowPipeline& slow, const PlanTable& shared, Seconds until) {
   constexpr double kRounding = 1 + 1e-9;
   const auto in = [&](const PlanTable& table, Seconds time, PlanRef::From from) {
@@ -80,7 +82,8 @@ bool is_uniform(const SlowPipeline& slow) {
 
 Seconds end_of_computations(const SlowPipeline& slow, Seconds wait_until, Seconds overhead) {
   const Seconds seen = wait_until - slow.outside;
-  // In steps: plans are made for this time, and every measurement moves the overhead a little.
+  // Rounded up to steps: plans are made for this time, and every measurement moves the
+  // overhead a little.
   const Seconds step = slow.fastest * 0.01;
   const double steps = std::ceil(std::clamp(slow.doubted, Seconds{0}, overhead) / step - 1e-6);
   const Seconds hidden = std::min(step * steps, std::max(slow.doubted, Seconds{0}));

@@ -12,13 +12,14 @@
 
 namespace harpe {
 
-/// What the objectives of plans under `options` are relative to, by two of these plans. Late clocks
-/// may rule out T_min: then the fastest plan stands for it.
+/// Returns the reference times of objectives for plans under `options`, given two of these plans.
+/// If clocks change late, T_min may be out of reach: then the time of the fastest plan replaces it.
 ReferenceTimes reference_times(const Frontier& frontier, const Plan& fastest, const Plan& all_max,
                                const PlanOptions& options);
 
+/// Returns the plan for an objective. If no plan meets it, fails with `kInfeasible`; the error
+/// names what is possible.
 /// \param reference  see `reference_times`
-/// \returns  `kInfeasible` where no plan meets the objective; the error says what is possible
 Result<Plan> plan_for(const Frontier& frontier, const Objective& objective,
                       const ReferenceTimes& reference, const PlanOptions& options);
 

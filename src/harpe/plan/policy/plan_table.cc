@@ -11,7 +11,7 @@
 namespace harpe::plan {
 namespace {
 
-/// The end of the last instruction.
+/// Returns the end of the last instruction.
 Seconds makespan(const Plan& plan) {
   Seconds end{0};
   for (const std::vector<PlannedInstruction>& stage : plan.instructions)
@@ -29,7 +29,7 @@ Watts waiting_power_of(const Plan& plan) {
 TablePlan table_plan(const Plan& plan) {
   TablePlan result;
   result.time = makespan(plan);
-  // With more time the least effective energy only falls: its bound holds without the wait, too.
+  // More time only lowers the least effective energy, so the bound also holds without the wait.
   const Joules waiting = waiting_power_of(plan) * (plan.iteration_time - result.time);
   result.energy = plan.iteration_energy - waiting;
   const Joules bound = plan.lower_bound - waiting;
@@ -41,7 +41,8 @@ TablePlan table_plan(const Plan& plan) {
     Seconds time{0};
     Joules energy{0};
     for (const PlannedInstruction& instruction : stage) {
-      // A switch is none of the schedule's instructions: its cost is in the plan, not in its list.
+      // A switch is not an instruction of the schedule: the plan's totals include its cost, its
+      // lists do not.
       if (instruction.kind == InstructionKind::kSwitch) continue;
       clocks.push_back(instruction.clock);
       if (has_knobs) result.knobs.back().push_back(instruction.knobs);
@@ -87,7 +88,7 @@ Result<PlanTable> PlanTable::build(const Frontier& frontier, const Options& opti
     if (options.wanted && !options.wanted())
       return Error::of(ErrorCode::kUnavailable, "the plans are not wanted any more");
     if (progress) progress(static_cast<double>(i) / static_cast<double>(times.size()));
-    // Late clocks may rule out times next to the shortest; the table then has one plan less.
+    // Late clocks can rule out times next to the shortest; the table then has one plan less.
     if (const Result<Plan> plan = frontier.plan_for_straggler(times[i], usual); plan.ok())
       found.push_back(table_plan(*plan));
   }
@@ -197,8 +198,8 @@ std::size_t PlanTable::for_deadline(Seconds deadline) const {
 }
 
 std::size_t PlanTable::for_power_cap(Watts cap) const {
-  // Energy is the effective energy plus a constant power, and effective energy falls with time: so
-  // does average power.
+  // Energy is the effective energy plus a constant power, and effective energy falls with time, so
+  // average power falls too.
   const auto found = std::partition_point(plans_.begin(), plans_.end(), [&](const TablePlan& plan) {
     return plan.energy / plan.time > cap;
   });

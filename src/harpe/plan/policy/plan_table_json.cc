@@ -15,14 +15,14 @@ using Json = nlohmann::ordered_json;
 using Type = JsonValue::Type;
 
 constexpr const char* kFormat = "harpe.plan_table/1";
-/// Lists are texts here, and clocks that follow each other are counted: a value of JSON takes more
-/// than a hundred bytes while it is read.
+/// In this format lists are strings, with a count for repeated clocks: a JSON value takes more than
+/// a hundred bytes while it is read.
 constexpr const char* kStoredFormat = "harpe.plan_table/2";
 constexpr std::size_t kMostInList = 4'000'000;
 constexpr std::size_t kMostStored = 2 * kMaxPlanCells;
 
-// --- Writing. Tables have up to ten million clocks, which no tree of values is built for.
-// ---------
+// --- Writing ------------------------------------------------------------------------------------
+// Tables have up to ten million clocks, so no tree of JSON values is built.
 
 template <class Unit>
 void put_numbers(std::string& text, const std::vector<Unit>& values, char between) {
@@ -37,7 +37,7 @@ void put_integer(std::string& text, std::int64_t value) {
   text.append(digits, std::to_chars(digits, digits + sizeof digits, value).ptr);
 }
 
-/// Of each plan and stage, the number of the knobs beside each clock.
+/// The number of an instruction's knobs in the table's list of knobs.
 struct KnobNumber {
   int value = 0;
   friend bool operator==(KnobNumber, KnobNumber) = default;
@@ -52,7 +52,7 @@ std::vector<std::vector<KnobNumber>> numbers_of(const TablePlan& plan, KnobNumbe
   return stages;
 }
 
-/// "[1410,1200],[1410]" for stages.
+/// Appends the lists of all stages: "[1410,1200],[1410]".
 template <class Number>
 void put_lists(std::string& text, const std::vector<std::vector<Number>>& stages) {
   for (std::size_t stage = 0; stage < stages.size(); ++stage) {
@@ -65,7 +65,7 @@ void put_lists(std::string& text, const std::vector<std::vector<Number>>& stages
   }
 }
 
-/// "1410x12 1200": how often each stands there in a row.
+/// Appends a list with counts of repeated numbers: "1410x12 1200".
 template <class Number>
 void put_counted(std::string& text, const std::vector<Number>& list) {
   for (std::size_t i = 0; i < list.size();) {
@@ -178,7 +178,7 @@ std::vector<Unit> read_numbers(Fields& fields, std::string_view key, double high
   return values;
 }
 
-/// Takes the part before `separator`, or what is left, off a text.
+/// Removes the part before `separator` from a text and returns it; without a separator, all of it.
 std::string_view take_part(std::string_view& text, char separator) {
   const std::size_t end = text.find(separator);
   const std::string_view part = text.substr(0, end);
@@ -201,7 +201,7 @@ std::vector<Unit> read_stored_numbers(Fields& fields, std::string_view key, doub
   return values;
 }
 
-/// One of the lists that a plan has for each stage, and the numbers in it.
+/// A kind of list that a plan has for each stage: its key, its largest number and its messages.
 struct ListKind {
   std::string_view key;
   int highest = 0;
@@ -241,7 +241,8 @@ std::vector<std::vector<Number>> read_lists(Fields& fields, const ListKind& kind
   return stages;
 }
 
-/// False where it is not "NUMBER" or "NUMBERxCOUNT", or more than `most` in all.
+/// Appends the numbers of "NUMBER" or "NUMBERxCOUNT" to `list`. Returns false if `part` is neither,
+/// or counts more than `most`.
 template <class Number>
 bool read_counted(std::string_view part, int highest, std::size_t most, std::vector<Number>& list) {
   const std::string_view digits = take_part(part, 'x');
@@ -255,7 +256,7 @@ bool read_counted(std::string_view part, int highest, std::size_t most, std::vec
   return true;
 }
 
-/// \param left  numbers that the rest of the table may have: few bytes may count many
+/// \param left  numbers that the rest of the table may have: a few bytes can encode many
 template <class Number>
 std::vector<std::vector<Number>> read_counted_lists(Fields& fields, const ListKind& kind,
                                                     std::size_t& left) {
@@ -272,18 +273,18 @@ std::vector<std::vector<Number>> read_counted_lists(Fields& fields, const ListKi
     }
     left -= list.size();
     if (is_last) break;
-    // An empty list may stand at the end.
+    // The last list can be empty.
     if (rest.empty()) stages.emplace_back();
   }
   return stages;
 }
 
-/// What all plans of a table are read with.
+/// State shared by the readers of all plans of a table.
 struct TableParts {
   Diagnostics& diagnostics;
   std::vector<Knobs> knobs = {};
   bool stored = false;
-  std::size_t left = kMostStored;  ///< of a stored table: see `read_counted_lists`
+  std::size_t left = kMostStored;  ///< for a stored table: see `read_counted_lists`
 };
 
 template <class Number>
@@ -346,7 +347,7 @@ OneSettingPoint read_one_clock(const JsonValue& object, Diagnostics& diagnostics
   return point;
 }
 
-/// Whether two plans are for the same lists of instructions.
+/// Returns true if the lists of both plans have the same lengths.
 bool same_lists(const TablePlan& a, const TablePlan& b) {
   if (a.clocks.size() != b.clocks.size() || a.compute_time.size() != a.clocks.size() ||
       a.compute_energy.size() != a.clocks.size()) {

@@ -15,15 +15,15 @@ namespace harpe {
 namespace {
 
 constexpr std::size_t kFewClocks = 4;
-constexpr double kHighestPower = 1500;  // W, above any GPU there is
+constexpr double kHighestPower = 1500;  // W, above any existing GPU
 constexpr double kNoiseSigmas = 5;
-constexpr double kTopSigmas = 3;         // throttling is expected there
-constexpr double kLeastNoise = 0.001;    // measurements are not better than this
+constexpr double kTopSigmas = 3;         // for the top clock, where throttling is expected
+constexpr double kLeastNoise = 0.001;    // measurements are not more precise than this
 constexpr double kTimeOutlier = 0.015;   // relative
 constexpr double kEnergyOutlier = 0.03;  // relative
 constexpr double kPowerJump = 0.12;      // relative, between neighbours on a clock grid
 constexpr std::size_t kBesideJump = 7;   // clocks
-constexpr double kSteepestPower = 5;     // power rises at most with this power of the clock
+constexpr double kSteepestPower = 5;     // power grows at most as the clock to this exponent
 
 using Points = std::span<const OperatingPoint>;
 
@@ -48,7 +48,7 @@ Watts power(const OperatingPoint& point) {
   return point.energy / point.time;
 }
 
-/// Those of a Pareto set that lie on its lower convex hull.
+/// Returns the points of a Pareto set that lie on its lower convex hull.
 std::vector<int> hull_of(Points points, std::span<const double> cost, std::span<const int> pareto) {
   const auto x = [&](int i) { return points[static_cast<std::size_t>(i)].time.value; };
   const auto y = [&](int i) { return cost[static_cast<std::size_t>(i)]; };
@@ -56,7 +56,8 @@ std::vector<int> hull_of(Points points, std::span<const double> cost, std::span<
   for (const int i : pareto) {
     while (hull.size() >= 2) {
       const int a = hull[hull.size() - 2], b = hull.back();
-      // Slopes are negative and must flatten: b goes unless it lies below the line from a to i.
+      // Slopes are negative and must flatten: b is dropped unless it lies below the line from
+      // a to i.
       if ((y(b) - y(a)) * (x(i) - x(a)) < (y(i) - y(a)) * (x(b) - x(a))) break;
       hull.pop_back();
     }
@@ -65,7 +66,7 @@ std::vector<int> hull_of(Points points, std::span<const double> cost, std::span<
   return hull;
 }
 
-/// Clocks left out of a grid that most neighbours keep to.
+/// Returns the clocks missing from the grid that most neighbours follow.
 std::vector<Megahertz> missing_clocks(Points points) {
   std::map<int, int> steps;
   for (std::size_t i = 1; i < points.size(); ++i) {
@@ -83,17 +84,17 @@ std::vector<Megahertz> missing_clocks(Points points) {
     if ((high - low) % step != 0) continue;
     for (int clock = low + step; clock < high; clock += step) missing.push_back({clock});
   }
-  if (missing.size() > points.size() / 2) missing.clear();  // not so regular after all
+  if (missing.size() > points.size() / 2) missing.clear();  // the grid is not regular
   return missing;
 }
 
-/// Looks for what a sound measurement would not show.
+/// Check of one curve for signs of unsound measurements.
 class Suspicion {
  public:
   Suspicion(const InstructionProfile& entry, Watts blocking_power, InstructionCheck& check)
       : points_(entry.points), blocking_power_(blocking_power), check_(check) {}
 
-  /// \param only_curve  no other knobs give the instruction more to choose from
+  /// \param only_curve  true if the instruction has no points with other knobs
   void look(bool only_curve) {
     power_range();
     if (is_fixed_time(check_.kind)) return;
@@ -136,7 +137,7 @@ class Suspicion {
     const OperatingPoint* lowest = &points_.front();
     for (const OperatingPoint& point : points_) {
       high += power(point).value > kHighestPower;
-      // A transfer draws what waiting draws; only computing must draw more.
+      // A transfer draws the blocking power; only computing must draw more.
       low += !is_fixed_time(check_.kind) && power(point) < blocking_power_;
       if (power(point) > power(*highest)) highest = &point;
       if (power(point) < power(*lowest)) lowest = &point;
@@ -169,7 +170,7 @@ class Suspicion {
 
   void outliers(const plan::Scatter& scatter, const std::string& what, double tolerance,
                 bool without_top, const std::vector<std::size_t>& jumps) {
-    // The curve cannot follow a jump, so points beside one are not to blame.
+    // The curve cannot follow a jump, so points beside a jump are not reported.
     const auto beside_jump = [&](std::size_t i) {
       return std::any_of(jumps.begin(), jumps.end(), [&](std::size_t jump) {
         return i + kBesideJump >= jump && i < jump + kBesideJump;
@@ -183,7 +184,8 @@ class Suspicion {
     }
   }
 
-  /// Where the power limit bites, asking for more gives less: said once, for the top clock.
+  /// Reports a throttled top clock: at the power limit, a higher clock makes the GPU slower.
+  /// Returns true if it reported one.
   bool slow_top(const plan::Scatter& scatter) {
     const OperatingPoint& top = points_.back();
     const OperatingPoint& best = fastest();
@@ -194,10 +196,10 @@ class Suspicion {
     return true;
   }
 
-  /// \param throttled  the top clock is known to be throttled, and clocks under it may be too.
+  /// \param throttled  the top clock is known to be throttled, and clocks below it can be too.
   void rising_time(const plan::Scatter& scatter, bool throttled) {
     const OperatingPoint& best = fastest();
-    const OperatingPoint* before = nullptr;  // the fastest at a lower clock
+    const OperatingPoint* before = nullptr;  // the fastest point at a lower clock
     const OperatingPoint *worst = nullptr, *worst_before = nullptr;
     double most = kNoiseSigmas * std::max(kLeastNoise, scatter.noise);
     for (std::size_t i = 0; i < points_.size(); ++i) {
@@ -216,7 +218,7 @@ class Suspicion {
         ", which is more than noise: throttling, or a clock that was not in force");
   }
 
-  /// Whether power at clock `b` cannot follow from that at clock `a` below it.
+  /// Returns true if the power at clock `b` is implausible after the power at the lower clock `a`.
   bool jumps(std::size_t a, std::size_t b, double noise) const {
     const double rise = std::log(power(points_[b]) / power(points_[a]));
     const double clocks =
@@ -225,8 +227,8 @@ class Suspicion {
     return rise > kSteepestPower * clocks + slack || rise < -slack;
   }
 
-  /// Clocks above which power is on another level. One wild point is not a jump: its neighbours
-  /// agree with each other.
+  /// Reports and returns the points at which power jumps to another level. A single outlier is not
+  /// a jump: its neighbours agree with each other.
   std::vector<std::size_t> power_jumps(double noise) {
     std::vector<std::size_t> found;
     for (std::size_t i = 1; i < points_.size(); ++i) {
@@ -254,7 +256,7 @@ std::vector<double> costs_of(Points points, Watts blocking_power) {
   return costs;
 }
 
-/// How many of the points that `chosen` are indices of have these knobs.
+/// Returns the number of points with these knobs among the indices `chosen`.
 int count_with(const Knobs& knobs, Points points, std::span<const int> chosen) {
   return static_cast<int>(std::ranges::count_if(
       chosen, [&](int i) { return points[static_cast<std::size_t>(i)].knobs == knobs; }));

@@ -19,7 +19,7 @@ bool fits(const Profile& profile, int chunks, int copies) {
   return chunks <= copies;  // each part is a whole stage of its model
 }
 
-/// Empty if a chunk lacks rows.
+/// Returns the points summed over the chunks; empty if a chunk lacks rows.
 std::vector<OperatingPoint> sum_of_chunks(const Profile& profile, int stage, InstructionKind kind,
                                           int chunks) {
   std::vector<std::span<const OperatingPoint>> rows;

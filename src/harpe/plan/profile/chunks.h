@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// Profiles for pipelines with another number of chunks a stage: a stage does the same work,
-/// however many chunks it is cut into.
+/// Conversion of profiles to another number of chunks per stage: a stage does the same work,
+/// however many chunks it is divided into.
 
 #include <optional>
 #include <span>
@@ -13,22 +13,22 @@
 namespace harpe::plan {
 
 /// Returns the points of several instructions that run in a row with one setting: sums of seconds
-/// and joules, at the settings that all of them have.
-/// \param rows  points of each instruction; at least one
+/// and joules, at the settings that all these instructions have.
+/// \param rows  points of each instruction; at least one instruction
 std::vector<OperatingPoint> points_in_a_row(
     const std::vector<std::span<const OperatingPoint>>& rows);
 
 /// Returns the profile with a row for each chunk of a stage.
 ///
-/// Rows without a chunk are those of a whole stage: each chunk gets an equal share of their seconds
-/// and joules. A profile of another number of chunks counts with the sum of its chunks, at the
-/// settings that all chunks of a stage have. A profile that fits is returned as it is. Rows of
-/// fixed-time instructions hold for each chunk.
-/// \param chunks  parts of the model on each stage, of all copies together
+/// Rows without a chunk hold for a whole stage: each chunk gets an equal share of their seconds and
+/// joules. For a profile with another number of chunks, the sum of its chunks is divided, at the
+/// settings that all chunks of a stage have. A profile with the right number of chunks is returned
+/// unchanged. Rows of fixed-time instructions hold for each chunk.
+/// \param chunks  model parts on each stage, in all copies together
 /// \param copies  independent models in the pipeline, see `Schedule::copies`
 Profile with_chunks(const Profile& profile, int chunks, int copies = 1);
 
-/// Returns the sentence that says what `with_chunks` changes, or nullopt if it changes nothing.
+/// Returns a sentence about the changes that `with_chunks` makes; nullopt if it makes none.
 std::optional<std::string> note_on_chunks(const Profile& profile, int chunks, int copies = 1);
 
 }  // namespace harpe::plan

@@ -25,8 +25,8 @@ constexpr int kPatience = 2;
 
 using Terms = std::vector<std::vector<double>>;  // values of each term at each point
 
-/// Least squares by modified Gram-Schmidt with weights; nothing when terms are (nearly) dependent.
-/// Returns the fitted values.
+/// Solves weighted least squares by modified Gram-Schmidt. Returns the fitted values; nullopt if
+/// terms are (nearly) dependent.
 std::optional<std::vector<double>> least_squares(const Terms& terms, std::span<const double> y,
                                                  std::span<const double> weights) {
   const std::size_t n = y.size();
@@ -64,7 +64,7 @@ struct Bend {
   int power = 1;
 };
 
-/// A smooth curve through positive measurements: two base terms and as many bends as pay.
+/// A smooth curve through positive measurements: two base terms, and bends that improve the score.
 class RobustFit {
  public:
   /// \param base  values of the base terms at each of `x`.
@@ -80,11 +80,12 @@ class RobustFit {
     }
   }
 
-  /// Values of the fitted curve.
+  /// Returns the values of the fitted curve.
   std::vector<double> values() {
     Fit best = fit({}, ones_, kReweightings);
     const std::size_t most_terms = std::min((x_.size() - 1) / 2, kMostTerms);
-    // One bend may pay only together with the next, so the search goes on for a while.
+    // Some bends improve the score only together with the next one, so the search continues
+    // for a while.
     int in_vain = 0;
     for (Fit next = best; base_.size() + next.bends.size() < most_terms && in_vain < kPatience;) {
       next.bends.emplace_back();
@@ -109,7 +110,7 @@ class RobustFit {
   struct Fit {
     std::vector<Bend> bends;
     std::vector<double> fitted;   ///< relative to the measurements
-    std::vector<double> weights;  ///< of the measurements, by how far off they are
+    std::vector<double> weights;  ///< of the measurements, smaller the further they are off
     double score = std::numeric_limits<double>::infinity();
   };
 
@@ -134,7 +135,7 @@ class RobustFit {
     return values;
   }
 
-  /// Least squares from the given weights on, reweighted `rounds` - 1 times.
+  /// Fits by least squares with the given weights, reweighted `rounds` - 1 times.
   Fit fit(std::vector<Bend> bends, std::vector<double> weights, int rounds) const {
     Terms terms = base_;
     for (const Bend bend : bends) terms.push_back(values_of(bend));
@@ -148,21 +149,21 @@ class RobustFit {
         result.weights[i] = sigmas <= kHuber ? 1 : kHuber / sigmas;
       }
     }
-    // A bend costs two parameters: how much, and where.
+    // A bend costs two parameters: its size and its knot.
     result.score = static_cast<double>(base_.size() + 2 * result.bends.size()) *
                    std::log(static_cast<double>(x_.size()));
     for (const double fitted : result.fitted) result.score += huber_loss((fitted - 1) / noise_);
     return result;
   }
 
-  /// Moves one bend to where it serves best.
+  /// Moves one bend to the knot and power with the best score.
   void improve(Fit& current, std::size_t bend) const {
     const std::size_t inner = x_.size() - 2;
     const std::size_t count = std::min(inner, kMostKnots);
     Fit best = current;
     for (std::size_t k = 0; k < count; ++k) {
-      // Thinned out when there are many, but always with the clock next to the highest, which is
-      // often the only one not throttled.
+      // If there are many knots, only some are tried, but always the clock next to the highest,
+      // which is often the only one not throttled.
       const std::size_t at = 1 + (count == 1 ? 0 : k * (inner - 1) / (count - 1));
       for (const int power : {1, 2}) {
         std::vector<Bend> bends = current.bends;

@@ -17,7 +17,7 @@ auto key(const InstructionProfile& entry) {
   return std::tuple(entry.stage, entry.chunk, entry.kind);
 }
 
-/// `comment` as `#` lines that no reader can take for rows.
+/// Returns `comment` as `#` lines that no reader can parse as rows.
 std::string comment_lines(std::string_view comment) {
   std::string lines;
   while (!comment.empty()) {
@@ -30,7 +30,7 @@ std::string comment_lines(std::string_view comment) {
   return lines;
 }
 
-/// The optional columns of those knobs that some point has.
+/// The optional columns for those knobs that some point has.
 class KnobColumns {
  public:
   explicit KnobColumns(const Profile& profile) {
@@ -118,7 +118,7 @@ std::string profile_csv(const Profile& profile, std::string_view comment) {
 
 namespace {
 
-/// The first point at `setting` or after it.
+/// Returns the first point at `setting` or after it.
 auto first_from(std::span<const OperatingPoint> points, const InstructionSetting& setting) {
   return std::lower_bound(points.begin(), points.end(), setting,
                           [](const OperatingPoint& p, const InstructionSetting& wanted) {
@@ -163,7 +163,7 @@ std::vector<int> pareto_set(std::span<const OperatingPoint> points, std::span<co
   const auto at = [](int i) { return static_cast<std::size_t>(i); };
   std::vector<int> order(points.size());
   std::iota(order.begin(), order.end(), 0);
-  // Points without an order would break the sort, and can beat nothing.
+  // NaN has no order: such points would break the sort, and they beat no other point.
   std::erase_if(order, [&](int i) {
     return std::isnan(points[at(i)].time.value) || std::isnan(cost[at(i)]);
   });

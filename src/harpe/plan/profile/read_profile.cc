@@ -41,7 +41,7 @@ constexpr std::array<std::string_view, 13> kProfileColumnNames = {
     "stage", "instruction", "frequency", "time",    "energy",           "chunk",
     "rank",  "dp_rank",     "pp_rank",   "tp_rank", "memory_frequency", "power_limit",
     "label"};
-/// Another name of the column `label`, as Kareus writes it.
+/// Alternative name of the column `label`, used by Kareus.
 constexpr std::string_view kLabelAlias = "configuration";
 
 std::string list_of(const CsvRow& header) {
@@ -54,7 +54,7 @@ std::string list_of(const CsvRow& header) {
   return header.cells.size() > kShown ? list + ", ..." : list;
 }
 
-/// Whether a column of that name most likely holds what the required one does.
+/// Returns true if a column of this name most likely holds the values of the required column.
 bool is_other_name(std::string_view name, ProfileColumn column) {
   static constexpr std::array<std::array<std::string_view, 8>, kRequiredProfileColumns> kOthers = {{
       {"pp_stage", "pipeline_stage", "stage_id", "stages", "stage_index", "stageid", "pp", "pipe"},
@@ -74,7 +74,7 @@ bool is_other_name(std::string_view name, ProfileColumn column) {
          });
 }
 
-/// What a required column is measured in, where its name says another unit.
+/// Returns a hint at the unit of a required column if its name contains another unit.
 std::string unit_hint(std::string_view name, ProfileColumn column) {
   const std::string word = lower(name);
   for (const std::string_view unit : {"ms", "us", "ns", "mj", "uj", "kj", "ghz", "khz", "hz"}) {
@@ -86,10 +86,10 @@ std::string unit_hint(std::string_view name, ProfileColumn column) {
   return {};
 }
 
-/// The header of a profile file: which cell of a row holds which column.
+/// The header of a profile file: the position of each column in a row.
 class ProfileColumns {
  public:
-  /// Diagnostics: a required column missing, a column twice, an optional column misspelt.
+  /// Reports a missing required column, a duplicate column and a misspelt optional column.
   ProfileColumns(const CsvRow& header, Diagnostics& diagnostics) : where_{} {
     where_.fill(kAbsent);
     std::vector<CsvCell> unknown;
@@ -152,8 +152,8 @@ class ProfileColumns {
     }
   }
 
-  // A column that nothing needs is left alone, unless it looks like an optional one: ignoring a
-  // misspelt `rank` would mix measurements.
+  // Unknown columns are ignored unless the name resembles an optional column: ignoring a misspelt
+  // `rank` would mix measurements.
   void report_misspelt(const CsvRow& header, const std::vector<CsvCell>& unknown,
                        Diagnostics& diagnostics) const {
     std::vector<std::string> absent;
@@ -171,18 +171,18 @@ class ProfileColumns {
   std::array<std::size_t, kProfileColumnNames.size()> where_;
 };
 
-constexpr std::size_t kEach = 3;         // rows of one cause that are reported each
-constexpr std::size_t kMostCauses = 64;  // more than a report holds
+constexpr std::size_t kEach = 3;         // rows of one cause that are reported separately
+constexpr std::size_t kMostCauses = 64;  // more than a report shows
 
-/// The message without its numbers.
+/// Returns the message without its numbers.
 std::string cause_of(std::string message) {
   std::erase_if(message, [](char c) { return (c >= '0' && c <= '9') || c == '.' || c == '-'; });
   return message;
 }
 
-/// Collects errors of rows, in their order. Those whose messages differ in numbers alone share a
-/// cause: up to three of them are reported each by itself; of more, the first one with a count.
-/// Memory is bounded by the number of causes. Not thread-safe.
+/// Errors of rows, in order. Errors whose messages differ only in numbers share a cause: up to
+/// three of a cause are reported separately; if there are more, only the first is reported, with
+/// their count. Memory is bounded by the number of causes. Not thread-safe.
 class RowErrors {
  public:
   void add(int line, int column, std::string message) {
@@ -199,7 +199,7 @@ class RowErrors {
          .error = {.line = line, .column = column, .message = std::move(message)}});
   }
 
-  /// Appends them to `diagnostics`, in the order in which they were added.
+  /// Appends the errors to `diagnostics`, in the order in which they were added.
   void report(Diagnostics& diagnostics) const {
     std::vector<Row> all;
     for (const auto& [name, cause] : causes_) {
@@ -218,13 +218,13 @@ class RowErrors {
     std::ranges::sort(all, {}, &Row::number);
     for (Row& row : all)
       diagnostics.add(row.error.line, row.error.column, std::move(row.error.message));
-    // Diagnostics count errors beyond those that they show.
+    // `Diagnostics` also counts errors that it does not show.
     for (std::size_t i = 0; i < more_; ++i) diagnostics.add("another error");
   }
 
  private:
   struct Row {
-    std::size_t number = 0;  ///< of all errors, as they were added
+    std::size_t number = 0;  ///< position in the order in which errors were added
     Diagnostic error = {};
   };
   struct Cause {
@@ -233,7 +233,7 @@ class RowErrors {
   };
   std::map<std::string, Cause> causes_;
   std::size_t added_ = 0;
-  std::size_t more_ = 0;  ///< errors of causes beyond those that are kept
+  std::size_t more_ = 0;  ///< errors whose causes are not kept
 };
 
 constexpr double kLargestIndex = 100'000;  // of stages and chunks
@@ -241,7 +241,7 @@ constexpr double kLargestRank = 1'000'000'000;
 constexpr double kHighestClock = 100'000;  // MHz
 constexpr double kWholeTolerance = 1e-6;   // files written by pandas have 1410.0
 
-/// What the solver's integers (nanoseconds, microwatts) can hold, with room to spare.
+/// A range of values that the solver's integers (nanoseconds, microwatts) hold, with a margin.
 struct Range {
   double low, high;
 };
@@ -260,7 +260,7 @@ struct InstructionKey {
   friend auto operator<=>(const InstructionKey&, const InstructionKey&) = default;
 };
 
-/// What names a measurement; two rows must not have the same.
+/// The key of a measurement; unique among the rows.
 struct RowKey {
   InstructionKey instruction;
   InstructionSetting setting;
@@ -280,7 +280,7 @@ std::string describe(const InstructionSetting& setting) {
                                : "without a clock, with " + text_of(setting.knobs);
 }
 
-/// Ascending numbers as "1, 3 to 5, 9".
+/// Returns ascending ranges of stages as "stages 1, 3 to 5, 9".
 std::string describe_gaps(const std::vector<std::pair<int, int>>& gaps) {
   constexpr std::size_t kShown = 8;
   std::string text = gaps.size() == 1 && gaps[0].first == gaps[0].second ? "stage " : "stages ";
@@ -293,7 +293,7 @@ std::string describe_gaps(const std::vector<std::pair<int, int>>& gaps) {
   return gaps.size() > kShown ? text + ", ..." : text;
 }
 
-/// The measurements of one setting, over ranks.
+/// The measurements of one setting over all ranks.
 struct Measurements {
   Seconds longest{0};
   Joules sum{0}, least{0}, most{0};
@@ -306,7 +306,7 @@ struct Measurements {
     most = std::max(most, energy);
     ++count;
   }
-  /// Rounding must not carry the mean out of what was measured.
+  /// Returns the mean, clamped because rounding must not move it outside the measured range.
   Joules mean() const { return std::clamp(sum / count, least, most); }
 };
 
@@ -336,10 +336,10 @@ class Reader {
     measured_[{key.instruction, key.setting}].add({*time}, {*energy});
   }
 
-  /// A row that cannot be read: nothing can be said about what it would have held.
+  /// Skips a row that cannot be read. Missing stages are then not reported: the row could hold one.
   void skip() { all_stages_known_ = false; }
 
-  /// A pipeline has no stage without work.
+  /// Reports missing stages: every stage of a pipeline has work.
   void check_stages(Diagnostics& diagnostics) {
     if (!all_stages_known_) return;
     std::vector<std::pair<int, int>> gaps;
@@ -448,7 +448,7 @@ class Reader {
     return Megahertz{*clock};
   }
 
-  /// A clock in GHz, kHz or Hz: said of the first row alone.
+  /// Returns true if the clock looks like GHz, kHz or Hz. Reports only the first such row.
   bool looks_like_other_unit(const CsvRow& row) {
     const std::string& text = cell(row, kFrequency).text;
     const std::optional<double> clock = parse_number(text);
@@ -550,7 +550,8 @@ class Reader {
     return false;
   }
 
-  /// Whether the row is the first with its key and, for a fixed-time kind, with its only setting.
+  /// Returns true if the row is the first with its key and, for a fixed-time kind, has the only
+  /// setting of its instruction.
   bool is_new(const CsvRow& row, const RowKey& key) {
     const std::string who = describe(key.instruction, columns_.has(kChunk));
     const auto [first, added] = line_of_.try_emplace(key, row.line);
@@ -584,7 +585,7 @@ class Reader {
   std::map<std::pair<InstructionKey, InstructionSetting>, Measurements> measured_;
 };
 
-/// Whether the row has as many cells as the header.
+/// Returns true if the row has as many cells as the header.
 bool has_right_length(const CsvRow& row, std::size_t expected, bool is_last, RowErrors& errors) {
   const std::size_t cells = row.cells.size();
   if (cells == expected) return true;

@@ -14,16 +14,16 @@ namespace {
 constexpr std::size_t kWindow = 7;
 constexpr double kOutlierSigmas = 6;
 constexpr double kWideGap = 3;           // times the median gap
-constexpr double kLeastVariance = 1e-3;  // below it the curve passes through the point by force
+constexpr double kLeastVariance = 1e-3;  // below it the curve is forced through the point
 
-/// A point's residual from the local curve, with what its own value weighs in that curve.
+/// A point's residual from the local curve, and the weight of its own value in that curve.
 struct LocalFit {
   double residual = 0;
   double own_weight = 0;  ///< of the point in the curve's value at it
   double variance = 1;    ///< of the residual, in units of the noise variance
 };
 
-/// First row of the inverse of the symmetric matrix of moments m[i + j].
+/// Computes the first row of the inverse of the symmetric matrix of moments m[i + j].
 bool invert_first_row(const double (&m)[5], double (&row)[3]) {
   const double c0 = m[2] * m[4] - m[3] * m[3];
   const double c1 = m[2] * m[3] - m[1] * m[4];
@@ -36,7 +36,7 @@ bool invert_first_row(const double (&m)[5], double (&row)[3]) {
   return true;
 }
 
-/// Indices of the kept points nearest to point `i`, as a range [first, last) of `kept`.
+/// Returns the kept points nearest to `center`, as a range [first, last) of `kept`.
 std::pair<std::size_t, std::size_t> window(std::span<const double> x,
                                            const std::vector<std::size_t>& kept, double center) {
   const auto by_value = [&](std::size_t j, double value) { return x[j] < value; };
@@ -89,7 +89,7 @@ LocalFit fit_at(std::span<const double> x, std::span<const double> y,
   return fit;
 }
 
-/// Points with close neighbours on every side they have neighbours on.
+/// Returns true for each point whose neighbours on both sides, if any, are close.
 std::vector<bool> judgeable(std::span<const double> x) {
   std::vector<double> gaps;
   for (std::size_t i = 1; i < x.size(); ++i) gaps.push_back(x[i] - x[i - 1]);
@@ -121,7 +121,7 @@ Scatter scatter(std::span<const double> x, std::span<const double> y, double tol
   std::vector<std::size_t> kept(x.size());
   for (std::size_t i = 0; i < x.size(); ++i) kept[i] = i;
 
-  // Taking the worst outlier away first keeps it from making its neighbours look bad.
+  // Removing the worst outlier first keeps it from making its neighbours look bad.
   for (;;) {
     std::vector<double> scaled;
     std::vector<LocalFit> fits;

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Stages in sentences.
+/// Stage numbers in sentences.
 
 #include <string>
 #include <vector>
@@ -8,7 +8,7 @@
 namespace harpe::plan {
 
 /// Returns "stage 3", "stages 0, 2", "stages 0 to 6, 8".
-/// \param stages  in ascending order, none twice
+/// \param stages  in ascending order, without duplicates
 std::string stage_list(const std::vector<int>& stages);
 
 }  // namespace harpe::plan

@@ -11,9 +11,9 @@
 namespace harpe {
 namespace {
 
-// Time of a backward relative to a forward, and how much more of it is bound by memory. It
-// takes 1.85 (GPT-3) and 1.93 (Bloom) forwards in the Perseus emulation profiles, whose backwards
-// are also 1.8 times as memory-bound; its two halves are about equal (Zero Bubble, ICLR 2024).
+// Time of a backward relative to a forward, and the ratio of their memory-bound shares. In the
+// Perseus emulation profiles a backward takes 1.85 (GPT-3) and 1.93 (Bloom) forwards and is 1.8
+// times as memory-bound; its two halves are about equal (Zero Bubble, ICLR 2024).
 constexpr double kBackwardTime = 1.9;
 constexpr double kBackwardMemory = 1.8;
 
@@ -22,12 +22,12 @@ struct KindModel {
   double time;
 };
 
-/// Random numbers that are the same everywhere, unlike those of <random>'s distributions.
+/// Random numbers that are the same on every platform, unlike those of <random>'s distributions.
 class Random {
  public:
   explicit Random(std::uint64_t seed) : state_(seed) {}
 
-  /// Uniform in [0, 1): SplitMix64 (Steele, Lea, Flood, OOPSLA 2014).
+  /// Returns a uniform number in [0, 1): SplitMix64 (Steele, Lea, Flood, OOPSLA 2014).
   double uniform() {
     std::uint64_t z = (state_ += 0x9e3779b97f4a7c15);
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
@@ -35,8 +35,8 @@ class Random {
     return static_cast<double>((z ^ (z >> 31)) >> 11) * 0x1p-53;
   }
 
-  /// Nearly standard normal, by the sum of 12 uniforms: needs no library function whose last digit
-  /// differs between platforms, and never strays beyond 6.
+  /// Returns a nearly standard normal number from -6 to 6: the sum of 12 uniforms, which needs no
+  /// library function whose last digit differs between platforms.
   double normal() {
     double sum = -6;
     for (int i = 0; i < 12; ++i) sum += uniform();
@@ -47,7 +47,7 @@ class Random {
   std::uint64_t state_;
 };
 
-/// Seven significant digits, as a good meter would give.
+/// Rounds to seven significant digits, the precision of a good meter.
 double rounded(double value) {
   char digits[32];
   const auto end =
@@ -56,8 +56,8 @@ double rounded(double value) {
   return value;
 }
 
-/// Time of each stage relative to the average: the last is the longest, the first the shortest,
-/// the others between.
+/// Returns the time of each stage relative to the average: the last is the longest, the first the
+/// shortest, the others between.
 std::vector<double> stage_factors(int stages, double imbalance, Random& random) {
   std::vector<double> factors;
   double sum = 0;

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// Profiles from an analytic GPU model (harpe/gpu_model): for trying Harpe without measurements.
-/// Synthetic, and marked so.
+/// Synthetic profiles from an analytic GPU model (harpe/gpu_model), for trying Harpe without
+/// measurements. The profiles are marked as synthetic.
 ///
 ///   const auto profile = harpe::synthesize({.gpu = "a100-sxm", .stages = 4});
 
@@ -15,20 +15,19 @@
 
 namespace harpe {
 
-/// What the model predicts for work that takes `at_max` at the max clock without a power limit,
-/// when `clock` is asked for. `memory_bound` is the work's own share. Only basic arithmetic is
-/// used, so the result is the same on every platform.
+/// Predicts time and energy at `clock` for work that takes `at_max` at the max clock without a
+/// power limit. `memory_bound` is the memory-bound share of the work's time. Uses only basic
+/// arithmetic, so that the result is the same on every platform.
 OperatingPoint run_on(const GpuModel& gpu, Megahertz clock, Seconds at_max, double memory_bound);
 
-/// Returns the share of an instruction's time that is bound by memory, if a forward has the model's
-/// share.
+/// Returns the memory-bound share of an instruction's time if a forward has the model's share.
 double memory_bound_of(InstructionKind kind, const GpuModel& gpu);
 
-/// Sweeps of real GPUs skip low clocks, which cost time and energy; so do synthetic ones, below
-/// this share of the max clock.
+/// Lowest clock of a synthetic sweep, as a share of the max clock. Sweeps of real GPUs skip low
+/// clocks too, because these cost both time and energy.
 inline constexpr double kLowestProfiledShare = 0.6;
 
-/// Returns what a sweep over the model's clocks from `highest` down measures, without noise.
+/// Returns the noiseless measurements of a sweep over the model's clocks from `highest` down.
 /// \param at_highest  time of the work when `highest` is requested, power limit included
 std::vector<OperatingPoint> sweep(const GpuModel& gpu, Megahertz highest, Seconds at_highest,
                                   double memory_bound);
@@ -45,8 +44,9 @@ struct SynthOptions {
   bool recompute = false;       ///< `recompute` rows are added
 };
 
-/// A profile measured on the model. The same options give the same bytes on every platform and
-/// compiler. Fails, with all errors at once, on an unknown GPU or an option out of its range.
+/// Generates a profile by measuring the model. The same options give the same bytes on every
+/// platform and compiler. Fails, with all errors together, if the GPU is unknown or an option is
+/// out of range.
 Result<Profile> synthesize(const SynthOptions& options);
 
 }  // namespace harpe

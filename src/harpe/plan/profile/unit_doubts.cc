@@ -9,7 +9,7 @@
 namespace harpe::plan {
 namespace {
 
-constexpr double kLeastPower = 1, kMostPower = 20'000;             // W: beyond, impossible
+constexpr double kLeastPower = 1, kMostPower = 20'000;             // W: other values are impossible
 constexpr double kLeastLikelyPower = 15, kMostLikelyPower = 2000;  // W
 constexpr double kLongestLikely = 20;                              // s, of one computation
 
@@ -17,12 +17,12 @@ bool is_likely_power(double watts) {
   return watts >= kLeastLikelyPower && watts <= kMostLikelyPower;
 }
 
-/// Medians of what is computed.
+/// Medians of the computations.
 struct Typical {
   double seconds = 0, joules = 0, watts = 0;
 };
 
-/// What makes a likely power of these numbers, as a question.
+/// Returns questions about the units that would make a likely power of these numbers.
 std::string guess(const Typical& typical) {
   std::vector<std::string> guesses;
   const auto add = [&](bool fits, const char* text) {

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Lists of actions in PyTorch's notation, each action with its place in the file.
+/// Lists of actions in PyTorch's notation, each action with its position in the file.
 
 #include <string>
 #include <string_view>
@@ -11,7 +11,7 @@
 
 namespace harpe::plan {
 
-/// Where one action should be; an empty text is an idle slot.
+/// The cell of one action; an empty text is an idle slot.
 struct ActionCell {
   std::string text;
   Location location;
@@ -23,12 +23,12 @@ struct ActionRow {
   std::vector<ActionCell> cells;
 };
 
-/// Whether `text` is lists of actions as Python prints them, which no CSV and no schedule in JSON
-/// begins like: JSON has objects in its lists, and strings as keys.
+/// Returns true if `text` has lists of actions as Python prints them. No CSV and no schedule in
+/// JSON begins this way: JSON has objects in its lists, and strings as keys.
 bool is_printed_lists(std::string_view text);
 
-/// Splits such lists (`parse_printed_lists` in schedule.h says what they look like). Diagnostics:
-/// the first place that is not as Python prints it, after which nothing is read.
+/// Splits such lists (see `parse_printed_lists` in schedule.h for their format). Diagnostics: the
+/// first place with another syntax; the text after it is not read.
 std::vector<ActionRow> split_printed_lists(std::string_view text, Diagnostics& diagnostics);
 
 }  // namespace harpe::plan

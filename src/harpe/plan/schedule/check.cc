@@ -10,7 +10,7 @@
 namespace harpe {
 namespace {
 
-/// "micro-batch 3", "micro-batches 3 to 5".
+/// Returns "micro-batch 3" or "micro-batches 3 to 5".
 std::string range(const std::string& one, const std::string& many, int first, int last) {
   if (first == last) return one + ' ' + std::to_string(first);
   return many + ' ' + std::to_string(first) + " to " + std::to_string(last);
@@ -42,7 +42,7 @@ class Checker {
     int stage;
     int position;
   };
-  /// What may stand only once for each micro-batch on each part.
+  /// Roles that an instruction can have only once for each micro-batch on each part.
   enum Role : std::uint8_t {
     kForwardRole,
     kBackwardRole,
@@ -159,7 +159,7 @@ class Checker {
     uses_.push_back({instruction.part, instruction.micro_batch, role, place});
   }
 
-  /// Whether part and micro-batch are such as the kind may have.
+  /// Returns true if the kind allows this part and micro-batch.
   bool check_numbers(const Instruction& instruction, int part, int micro_batch,
                      const Place& place) {
     const bool fixed_time = is_fixed_time(instruction.kind);
@@ -216,8 +216,8 @@ class Checker {
     close_part(part, micro_batch, schedule_.parts() - 1, uses_.size());
   }
 
-  /// `part` had micro-batches up to `micro_batch`, and those after it up to `last` had none at all;
-  /// `end` is behind its uses.
+  /// Reports missing micro-batches from `micro_batch` on for `part`, whose uses end before `end`,
+  /// and the parts after it up to `last`, which have no uses.
   void close_part(int part, int micro_batch, int last, std::size_t end) {
     const bool was_used = micro_batch > 0;
     if (was_used) {

@@ -12,7 +12,8 @@ bool has_forward(InstructionKind kind) {
   return kind == InstructionKind::kForward || kind == InstructionKind::kForwardBackward;
 }
 
-/// Whether `times` fit stages whose lists have no such instructions; diagnostics otherwise.
+/// Returns true if `times` fit stages whose lists have no such instructions;
+/// otherwise adds diagnostics.
 bool fits(const Schedule& schedule, InstructionKind kind, const std::vector<Seconds>& times,
           Diagnostics& diagnostics) {
   if (times.empty()) return true;

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Time that every stage spends beside its computations, at any clock: loading data, reducing
+/// Time that every stage spends outside its computations, at any clock: loading data, reducing
 /// gradients, the optimizer's step.
 ///
 ///   harpe::FixedTimes times;
@@ -15,9 +15,9 @@
 
 namespace harpe {
 
-/// Seconds of each stage, or none. Stages with 0 s have no such instruction.
+/// Seconds per stage, or empty. A stage with 0 s has no such instruction.
 struct FixedTimes {
-  std::vector<Seconds> load;       ///< ahead of every forward
+  std::vector<Seconds> load;       ///< before every forward
   std::vector<Seconds> reduce;     ///< once an iteration, after the last computation
   std::vector<Seconds> optimizer;  ///< once an iteration, at its end
 
@@ -25,8 +25,8 @@ struct FixedTimes {
   friend bool operator==(const FixedTimes&, const FixedTimes&) = default;
 };
 
-/// The schedule with an instruction for each of them. Diagnostics: another number of stages, a time
-/// that is negative or not finite, a stage that has such instructions already.
+/// Returns the schedule with an instruction for each fixed time. Diagnostics: a wrong number of
+/// stages, a time that is negative or not finite, a stage that already has such instructions.
 Result<Schedule> with_fixed_times(Schedule schedule, const FixedTimes& times);
 
 }  // namespace harpe

@@ -11,7 +11,7 @@ namespace harpe {
 namespace {
 
 /// The order of 1F1B: warm-up forwards, then a forward and a backward in turn, then the remaining
-/// backwards. `append_backward(list, stage, warm_up, micro_batch)` says what a backward is.
+/// backwards. `append_backward(list, stage, warm_up, micro_batch)` appends a backward.
 template <class AppendBackward>
 Result<Schedule> one_f_one_b_order(std::string_view name, const ScheduleOptions& options,
                                    int instructions_each, AppendBackward append_backward) {
@@ -32,7 +32,8 @@ struct VirtualMicroBatch {
   int chunk;
 };
 
-/// Groups of `group` micro-batches pass the chunks one after the other.
+/// Returns the order in which groups of `group` micro-batches pass all chunks, one group
+/// after the other.
 std::vector<VirtualMicroBatch> virtual_micro_batches(int micro_batches, int chunks, int group) {
   std::vector<VirtualMicroBatch> order;
   for (int first = 0; first < micro_batches; first += group) {
@@ -145,7 +146,7 @@ Result<Schedule> interleaved_one_f_one_b(const ScheduleOptions& options) {
         (options.micro_batch_group == 0 ? ", the number of stages)" : ")"));
   }
   if (group < options.stages) {
-    // Smaller groups can wait for each other in a circle.
+    // Smaller groups can deadlock.
     return Error::invalid(schedule.name + ": the micro-batches per group (" +
                           std::to_string(group) + ") must be at least the number of stages (" +
                           std::to_string(options.stages) + ")");

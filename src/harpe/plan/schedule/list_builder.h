@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// What all schedule generators share: sizes, placement of parts, appending to a list.
+/// Shared parts of all schedule generators: sizes, placement of parts, appending to a list.
 
 #include <string_view>
 #include <vector>
@@ -9,24 +9,24 @@
 
 namespace harpe::plan {
 
-/// Which stage holds which parts of the model, for p stages.
+/// The placement of model parts on p stages.
 enum class Placement {
-  kLoop,  ///< part k on stage k mod p; with one chunk the plain pipeline
+  kLoop,  ///< part k on stage k mod p; with one chunk, the plain pipeline
   kV,     ///< two chunks: stage r holds parts r and 2p - 1 - r
 };
 
-/// A schedule with its placement and empty lists, or the fault of its sizes.
-/// \param instructions_each  at most so many instructions for one micro-batch on one part
+/// Returns a schedule with its placement and empty lists, or an error if the sizes are not valid.
+/// \param instructions_each  most instructions of one micro-batch on one part
 Result<Schedule> start_schedule(std::string_view name, const ScheduleOptions& options, int chunks,
                                 Placement placement, int instructions_each);
 
-/// Appends to the list of one stage.
+/// A builder of the list of one stage. Each function appends one instruction.
 class ListBuilder {
  public:
   explicit ListBuilder(std::vector<Instruction>& list) : list_(list) {}
 
   void forward(int part, int micro_batch) { add(InstructionKind::kForward, part, micro_batch); }
-  /// Full, or the input gradient where `weight` follows.
+  /// Appends a full backward, or the input gradient if a `weight` follows.
   void backward(int part, int micro_batch) { add(InstructionKind::kBackward, part, micro_batch); }
   void weight(int part, int micro_batch) { add(InstructionKind::kWeight, part, micro_batch); }
   void recompute(int part, int micro_batch) { add(InstructionKind::kRecompute, part, micro_batch); }
@@ -49,7 +49,7 @@ class ListBuilder {
   std::vector<Instruction>& list_;
 };
 
-/// Calls `fill(list, stage)` for the list of each stage, unless the schedule is an error.
+/// Calls `fill(list, stage)` for the list of each stage. Returns an error unchanged.
 template <class Fill>
 Result<Schedule> with_lists(Result<Schedule> schedule, Fill fill) {
   if (!schedule.ok()) return schedule;

@@ -9,7 +9,7 @@
 namespace harpe {
 namespace {
 
-// Nodes of every (part, micro-batch) in one role; -1 where there is none.
+// Nodes of every (part, micro-batch) in one role; -1 if there is none.
 class RoleTable {
  public:
   RoleTable(int parts, int micro_batches)
@@ -99,7 +99,7 @@ class Builder {
     }
   }
 
-  // Roles hold the first node of a whole.
+  // Role tables hold the first node of an instruction, which `split_` can divide into several.
   void note(const Instruction& instruction, int node) {
     const int part = instruction.part;
     const int m = instruction.micro_batch;
@@ -151,12 +151,13 @@ class Builder {
     if (!last) depend(send_.at(part + 1, gradient), recv_.at(part, gradient));
   }
 
-  // Between wholes, each by its first node.
+  // Adds a dependency between two instructions, each given by its first node.
   void depend(int from, int to, Seconds lag = {}) {
     if (from >= 0 && to >= 0) dependencies_.push_back({last_[from], to, lag});
   }
 
-  // What one part gives to the next: an activation, or a gradient to the one before.
+  // Adds the dependency between two neighbouring parts: an activation for the next part, or a
+  // gradient for the previous one.
   void travel(int from_part, int to_part, int m) {
     const bool gradient = to_part < from_part;
     RoleTable& computations = gradient ? backward_ : forward_;
@@ -188,7 +189,7 @@ class Builder {
     block(send < 0 ? from : send, transfer, recv < 0 ? to : recv);
   }
 
-  // A rendezvous transfer from one whole to another, both of which it keeps from going on.
+  // Adds a rendezvous transfer between two instructions. It blocks both their stages until it ends.
   void block(int from, int transfer, int to) {
     depend(from, to);
     depend(from, transfer);
@@ -209,10 +210,10 @@ class Builder {
   const Split& split_;
   std::vector<PipelineNode>& nodes_;
   std::vector<Dependency>& dependencies_;
-  std::vector<int> last_;     // of each node, the last node of its whole
+  std::vector<int> last_;     // of each node, the last node of its instruction
   std::vector<int> sent_by_;  // the transfer of each `send`, by its last node; -1 if there is none
-  // Transfers, with the node ahead of what receives: if that is a blocking `send`, the receiver is
-  // held in it until its transfer has ended.
+  // Transfers, each with the node before its receiver: if that is a blocking `send`, the receiver's
+  // stage is held until the transfer of the `send` has ended.
   std::vector<std::pair<int, int>> after_sends_;
   RoleTable forward_, backward_, weight_, recompute_, send_, recv_;
 };
@@ -275,7 +276,7 @@ Status Pipeline::sort() {
 }
 
 std::string Pipeline::circle(std::span<const int> missing) const {
-  // Every node left waits for another one left: walking back must close a circle.
+  // Every remaining node waits for another one, so walking back must close a circle.
   int node = 0;
   while (missing[node] == 0) ++node;
   std::vector<int> seen(nodes_.size(), -1);
@@ -332,7 +333,7 @@ std::vector<int> Pipeline::peak_activations() const {
   std::vector<int> peak(schedule_.stages, 0);
   for (int stage = 0; stage < schedule_.stages; ++stage) {
     const auto& list = schedule_.lists[stage];
-    // A weight frees the activation where there is one, else the backward does.
+    // The weight frees the activation if there is one, otherwise the backward does.
     std::vector<std::pair<int, int>> weights;
     for (const Instruction& i : list) {
       if (i.kind == InstructionKind::kWeight) weights.emplace_back(i.part, i.micro_batch);

@@ -17,30 +17,32 @@
 
 namespace harpe {
 
-/// One node of the graph: an instruction of the schedule, one of the parts that it is split into,
-/// or (stage -1) the rendezvous transfer of what it gives or, a `send`, sends.
+/// One node of the graph: an instruction of the schedule, a piece of an instruction that is split,
+/// or (stage -1) a rendezvous transfer. The `instruction` of a transfer is its `send` or, without
+/// one, the computation whose output it moves.
 struct PipelineNode {
   int stage = -1;
-  int position = 0;  ///< in the list of its stage: that of the whole where it is one of its parts
-  int chunk = 0;     ///< of its part on its stage; 0 where it has no part
+  int position = 0;  ///< in the list of its stage; a piece has the position of its instruction
+  int chunk = 0;     ///< of its model part on its stage; 0 if it has no part
   Instruction instruction;
-  /// The next node is a part of the same whole.
+  /// True if the next node is a piece of the same instruction.
   bool fused_with_next = false;
-  Seconds transfer_time;  ///< of a transfer node; else 0
+  Seconds transfer_time;  ///< duration of a transfer node; 0 for other nodes
 };
 
-/// What an instruction on a stage runs as: itself, or several in a row where it has no costs of its
-/// own (a `recompute_backward` as `recompute` and `backward`).
+/// Returns the instructions that a stage runs for one instruction of the schedule: the instruction
+/// itself, or several in a row if it has no costs of its own (`recompute` and `backward` for a
+/// `recompute_backward`).
 using Split = std::function<std::vector<Instruction>(int stage, const Instruction&)>;
 
-/// `to` may start `lag` after `from` has ended.
+/// A dependency of two nodes: `to` may start `lag` after `from` has ended.
 struct Dependency {
   int from = 0;
   int to = 0;
   Seconds lag;
 };
 
-/// Start of every node and the makespan, for given durations.
+/// The start of every node and the makespan, for given durations.
 struct Timeline {
   std::vector<Seconds> start;
   Seconds makespan;
@@ -48,43 +50,43 @@ struct Timeline {
 
 /// The graph of one iteration.
 ///
-/// Nodes 0 .. instructions() - 1 are the instructions, stage after stage in list order; transfer
-/// nodes of rendezvous mode follow, for each part and micro-batch that of the activation it
-/// receives, then that of the gradient. Dependencies are those of pipeline parallelism (order
-/// within a stage; forward k -> k + 1; last forward -> last backward; backward k + 1 -> k; forward
-/// -> backward and recompute; recompute -> backward; backward -> weight; send -> its recv), an
-/// overlapped block having those of both its halves, and those of rendezvous transfers (`Transfers`
-/// says between which instructions they go). They are between wholes: what an instruction that is
-/// split waits for its first part waits for, and what waits for it waits for its last part.
+/// Nodes 0 .. instructions() - 1 are the instructions, stage after stage in list order. The
+/// transfer nodes of rendezvous mode follow: for each part and micro-batch the transfer of the
+/// activation it receives, then of the gradient. Dependencies are those of pipeline parallelism
+/// (order within a stage; forward k -> k + 1; last forward -> last backward; backward k + 1 -> k;
+/// forward -> backward and recompute; recompute -> backward; backward -> weight; send -> its recv)
+/// and those of rendezvous transfers (see `Transfers`). An overlapped block has the dependencies of
+/// both its halves. If an instruction is split, its first piece has the instruction's predecessors
+/// and its last piece its successors.
 class Pipeline {
  public:
-  /// Fails when the schedule is not valid, transfers do not fit its parts, or order and
-  /// dependencies form a circle (the message walks the circle).
-  /// \param split  without it, every instruction is one node
+  /// Fails if the schedule is not valid, the transfers do not match its parts, or order and
+  /// dependencies form a cycle (the message lists the cycle).
+  /// \param split  if empty, every instruction is one node
   static Result<Pipeline> build(Schedule schedule, Transfers transfers = {},
                                 const Split& split = {});
 
-  /// Of wholes, however they are split.
+  /// Returns the schedule, with no instruction split.
   const Schedule& schedule() const { return schedule_; }
   const Transfers& transfers() const { return transfers_; }
   std::span<const PipelineNode> nodes() const { return nodes_; }
-  /// Nodes that are no transfers.
+  /// Returns the number of nodes that are not transfers.
   int instructions() const { return instructions_; }
   std::span<const Dependency> dependencies() const { return dependencies_; }
-  /// All nodes, each after everything it depends on; ties by stage, then position.
+  /// Returns all nodes in topological order; ties by stage, then position.
   std::span<const int> order() const { return order_; }
 
-  /// Earliest starts. `durations` has one entry a node. O(nodes + dependencies).
+  /// Returns the earliest starts. `durations` has one entry per node. O(nodes + dependencies).
   Timeline earliest(std::span<const Seconds> durations) const;
 
-  /// Most activations held at once on each stage, in units of one chunk's: +1 at a forward, -1 at
-  /// the (full) backward or weight that frees it.
+  /// Returns the maximum number of activations that each stage holds, in units of one chunk's: +1
+  /// at a forward, -1 at the (full) backward or weight that frees it.
   std::vector<int> peak_activations() const;
 
  private:
   Pipeline() = default;
   Status sort();
-  /// Walks a circle of nodes that wait for each other, `missing` of the dependencies of each.
+  /// Returns a cycle of nodes as text. `missing` has the number of unmet dependencies of each node.
   std::string circle(std::span<const int> missing) const;
   Schedule schedule_;
   Transfers transfers_;

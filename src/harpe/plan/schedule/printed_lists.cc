@@ -91,7 +91,7 @@ class ListSplitter {
     return true;
   }
 
-  /// What is here, up to what ends a key or an action without quotes.
+  /// Returns the text from the cursor to the end of a key or an action without quotes.
   std::string_view word() const {
     const std::size_t end = text_.find_first_of(" \t\r\n,:[]{}'\"", cursor_.at);
     return text_.substr(cursor_.at, end == std::string_view::npos ? end : end - cursor_.at);

@@ -8,14 +8,14 @@
 namespace harpe {
 namespace {
 
-/// Names that others use, in lower case.
+/// Aliases that other projects use, in lower case.
 constexpr std::pair<std::string_view, std::string_view> kAliases[] = {
     {"interleaved1f1b", "interleaved-1f1b-torch"},
     {"zbvzerobubble", "zb-v"},
     {"loopedbfs", "looped-bfs"},
 };
 
-/// The name of the generator that is meant.
+/// Returns the name of the generator that `name` means.
 std::string canonical(std::string_view name) {
   std::string wanted = lower(trim(name));
   std::replace(wanted.begin(), wanted.end(), '_', '-');
@@ -25,7 +25,7 @@ std::string canonical(std::string_view name) {
   return wanted;
 }
 
-/// Words for several schedules, and which these are: which of them is meant nobody can tell.
+/// Ambiguous words for several schedules, with the names of the schedules.
 constexpr std::pair<std::string_view, std::string_view> kFamilies[] = {
     {"interleaved", "'interleaved-1f1b' (Megatron's) or 'interleaved-1f1b-torch'"},
     {"interleaving", "'interleaved-1f1b' (Megatron's) or 'interleaved-1f1b-torch'"},
@@ -44,7 +44,7 @@ constexpr std::pair<std::string_view, std::string_view> kFamilies[] = {
     {"recompute", "'recompute-1f1b' or 'early-recompute-1f1b'"},
 };
 
-/// "; did you mean 'zb-h1'?", or nothing.
+/// Returns "; did you mean 'zb-h1'?", or an empty text.
 std::string guess(const std::string& wanted, const std::vector<std::string>& names) {
   std::string bare = wanted;
   std::erase(bare, '-');
@@ -96,7 +96,7 @@ std::int64_t most_instructions(std::string_view name, const ScheduleOptions& opt
   const auto& all = schedule_generators();
   const auto found = std::ranges::find(all, canonical(name), &ScheduleGenerator::name);
   if (found == all.end()) return 0;
-  // More than fits is as much as fits.
+  // A count that is too large becomes the largest that fits.
   const double count = double{1} * options.stages * options.micro_batches *
                        (found->uses_chunks ? options.chunks : 1) * found->instructions_each;
   constexpr double kMost = 9e18;

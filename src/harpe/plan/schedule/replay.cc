@@ -41,7 +41,7 @@ class Player {
       while (start_next(stage)) {
       }
       if (stages_[stage].next > done) {
-        // Whatever stages wait for there may have come.
+        // Stages that wait for this one might be able to continue.
         active.insert(active.end(), stages_[stage].waiting.begin(), stages_[stage].waiting.end());
         stages_[stage].waiting.clear();
       }
@@ -61,16 +61,16 @@ class Player {
 
  private:
   struct Stage {
-    int next = 0;              ///< in its list
-    Seconds free{0};           ///< end of the instruction before
-    Position awaited;          ///< what its next one waits for, if it is known to wait
-    std::vector<int> through;  ///< blocking transfers by which it waits for that
-    std::vector<int> waiting;  ///< stages that look again when this one goes on
+    int next = 0;      ///< index in its list
+    Seconds free{0};   ///< end of the previous instruction
+    Position awaited;  ///< instruction that the next one waits for; no stage if none is known
+    std::vector<int> through;  ///< blocking transfers that connect it to `awaited`
+    std::vector<int> waiting;  ///< stages to try again when this one continues
   };
   struct BlockingTransfer {
     Position from, to;
     Seconds time;
-    std::optional<Seconds> end = {};  ///< once it is known
+    std::optional<Seconds> end = {};  ///< nullopt until it is known
   };
 
   int size(int stage) const { return static_cast<int>(durations_[stage].size()); }
@@ -97,8 +97,8 @@ class Player {
 
   static Position before(Position at) { return {at.stage, at.index - 1}; }
 
-  /// The transfer that has to end before this one begins, since the receiver blocks in that of the
-  /// send ahead of what it receives; -1 if there is none.
+  /// Returns the transfer that must end before this one begins, because the receiver is blocked by
+  /// the send before its receive; -1 if there is none.
   int transfer_before(const BlockingTransfer& transfer) const {
     const Position sender = before(transfer.to);
     if (sender.index < 0 || rules_.instruction(sender).kind != InstructionKind::kSend) return -1;
@@ -106,10 +106,10 @@ class Player {
     return sent.empty() ? -1 : sent.front();
   }
 
-  /// When a blocking transfer ends: it takes both its sender, once that has computed, and its
-  /// receiver, once that is through with the instruction before. Nothing while one of them is not.
-  /// Follows the transfers that have to end before it, of which there is at most one a stage, as a
-  /// stage in one of them goes no further; where they lead back to one of them, they never end.
+  /// Returns the end of a blocking transfer; nullopt if it is not known yet. The transfer starts
+  /// when its sender has computed and its receiver has ended its previous instruction. Follows the
+  /// transfers that must end before it, at most one per stage, because a stage in a transfer does
+  /// not continue. Transfers in a circle never end.
   std::optional<Seconds> transfer_end(Stage& waiting, int transfer) {
     waiting.through.clear();
     for (int t = transfer; t >= 0 && !blocking_[t].end; t = transfer_before(blocking_[t])) {
@@ -137,7 +137,7 @@ class Player {
     return blocking_[transfer].end;
   }
 
-  /// Starts the next instruction of a stage if all it waits for is known.
+  /// Starts the next instruction of a stage if the end of everything that it waits for is known.
   bool start_next(int number) {
     Stage& stage = stages_[number];
     stage.awaited = {};
@@ -175,7 +175,7 @@ class Player {
 
   std::string circle(int stage) const {
     std::string found = "stages wait for each other in a circle: ";
-    // From a stage that waits in front of the circle to one in it.
+    // Moves from a stage that waits outside the circle to a stage in it.
     for (std::size_t n = 0; n < stages_.size() && stages_[stage].awaited.stage >= 0; ++n) {
       stage = stages_[stage].awaited.stage;
     }
@@ -214,8 +214,8 @@ class Player {
   std::vector<Stage> stages_;
   std::vector<std::vector<Seconds>> start_;
   std::vector<BlockingTransfer> blocking_;
-  std::vector<std::vector<std::vector<int>>> sent_;      ///< blocking transfers by each instruction
-  std::vector<std::vector<std::vector<int>>> received_;  ///< and to it
+  std::vector<std::vector<std::vector<int>>> sent_;  ///< blocking transfers by sending instruction
+  std::vector<std::vector<std::vector<int>>> received_;  ///< by receiving instruction
 };
 
 }  // namespace

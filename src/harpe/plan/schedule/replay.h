@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// When the instructions of a schedule start: its stages work through their lists and wait for what
-/// the others send. No graph and no search; a second opinion on what is computed from one.
+/// Start times of a schedule's instructions, by simulation: the stages execute their lists and wait
+/// for each other's data. Uses no graph and no search, so that it can check results from a graph.
 
 #include <vector>
 
@@ -13,16 +13,15 @@
 namespace harpe::plan {
 
 struct Replay {
-  std::vector<std::vector<Seconds>> start;  ///< as the lists of the schedule
+  std::vector<std::vector<Seconds>> start;  ///< the same shape as the lists of the schedule
   Seconds makespan;
 };
 
-/// Every instruction starts as soon as the rules of pipeline parallelism (rules.h) and the
-/// transfers let it. Fails when the schedule or the transfers are not valid, and when stages wait
-/// for each other in a circle: the message says for what, and names the blocking sends that never
-/// end.
-/// \param durations  one for each instruction, as the lists of the schedule
-/// O(instructions), but for what is looked at again while a stage waits.
+/// Starts every instruction as soon as the rules of pipeline parallelism (rules.h) and the
+/// transfers permit. Fails if the schedule or the transfers are not valid, or if stages wait for
+/// each other in a cycle: the message lists the waits, and the blocking sends that never end.
+/// \param durations  one for each instruction, in the same shape as the lists of the schedule
+/// O(instructions), plus the repeated checks of instructions that have to wait.
 Result<Replay> replay(const Schedule& schedule, const Transfers& transfers,
                       const std::vector<std::vector<Seconds>>& durations);
 

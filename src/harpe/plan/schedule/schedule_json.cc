@@ -182,7 +182,7 @@ Result<Schedule> read_schedule_json(const JsonValue& root, const std::string& fi
 }
 
 std::string schedule_json(const Schedule& schedule) {
-  // One instruction a line, so that diagnostics point at it and it can be edited.
+  // One instruction per line, so that diagnostics point at it and it can be edited.
   std::string text = "{\"name\": " + json_line(schedule.name) +
                      ",\n \"placement\": " + json_line(schedule.placement) + ",\n";
   if (schedule.copies != 1) text += " \"copies\": " + std::to_string(schedule.copies) + ",\n";

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// What the stages of a pipeline do in one iteration, summed up by kind and chunk.
+/// The work of a pipeline's stages in one iteration, summed up by kind and chunk.
 
 #include <cstddef>
 #include <optional>
@@ -11,7 +11,7 @@
 
 namespace harpe::plan {
 
-/// Computations of one kind on one chunk of a stage, in one iteration.
+/// The computations of one kind on one chunk of a stage, in one iteration.
 struct WorkItem {
   InstructionKind kind = InstructionKind::kForward;
   int chunk = 0;
@@ -39,9 +39,9 @@ class ScheduleWork {
   int stages() const { return static_cast<int>(stages_.size()); }
   const std::vector<WorkItem>& stage(int stage) const { return stages_[stage]; }
   std::size_t first(int stage) const { return first_[stage]; }
-  std::size_t items() const { return items_; }  ///< of all stages
+  std::size_t items() const { return items_; }  ///< number of items of all stages
 
-  /// Position among the items of its stage.
+  /// Returns the position among the items of its stage; nullopt if there is no such item.
   std::optional<std::size_t> find(int stage, InstructionKind kind, int chunk) const {
     const WorkItem* item = find(stages_[stage], kind, chunk);
     if (item == nullptr) return std::nullopt;

@@ -12,7 +12,7 @@
 namespace harpe {
 namespace {
 
-/// Whether an action needs its part and micro-batch.
+/// The numbers that an action needs: its part and micro-batch.
 enum class Numbers {
   kBoth,
   kBothOrNeither,
@@ -68,7 +68,7 @@ struct Action {
 /// One cell: an action, or a block of two.
 struct Cell {
   Action action;
-  Action backward;  ///< the second half of a block, else without a type
+  Action backward;  ///< second half of a block; without a type if there is none
 };
 
 class TorchReader {
@@ -147,7 +147,7 @@ class TorchReader {
     stage.push_back(cell);
   }
 
-  /// Reads `<part><TYPE><micro-batch>`; on an error reports it and returns false.
+  /// Reads `<part><TYPE><micro-batch>`. Reports an error and returns false if it cannot.
   bool read_action(std::string_view text, plan::Location location, Action& action) {
     std::size_t at = 0;
     const auto take = [&](auto belongs) {
@@ -213,7 +213,7 @@ class TorchReader {
            false;
   }
 
-  /// The backwards and weights of the file by (part, micro-batch), to tell what B means.
+  /// (Part, micro-batch) of the backwards and weights in the file, to find out the meaning of B.
   using Keys = std::set<std::pair<int, int>>;
   static std::pair<int, int> key(const Action& action) { return {action.part, action.micro_batch}; }
 
@@ -251,7 +251,7 @@ class TorchReader {
     }
   }
 
-  /// A backward is an input gradient exactly if the file has its weight gradient.
+  /// Checks that a backward is an input gradient exactly if the file has its weight gradient.
   void check_backward(const Action& action, bool has_weight) {
     const std::string_view text = action.type->text;
     const bool old = dialect_ == TorchDialect::kOld;

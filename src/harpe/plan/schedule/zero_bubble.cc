@@ -12,13 +12,14 @@
 namespace harpe {
 namespace {
 
-/// A part of a V on its stage: takes its micro-batches in order, kind by kind.
+/// One part of a V on its stage. Appends instructions of each kind in the order of micro-batches.
 class PartQueue {
  public:
   PartQueue(plan::ListBuilder& list, int part, int micro_batches)
       : list_(list), part_(part), micro_batches_(micro_batches) {}
 
-  /// How many forwards were asked for; those past the last micro-batch are left out of the list.
+  /// Returns the number of requested forwards. Forwards past the last micro-batch are not
+  /// in the list.
   int forwards() const { return forwards_; }
   void forward() {
     if (forwards_ < micro_batches_) list_.forward(part_, forwards_);
@@ -49,8 +50,8 @@ class PartQueue {
   int weights_ = 0;
 };
 
-/// The list of one stage of a DualPipe, which works on two parts: `first` takes the micro-batches
-/// in, `second` is the other end.
+/// The list of one stage of a DualPipe, which runs two parts: micro-batches enter at `first`;
+/// `second` is the other end.
 class DualPipeList {
  public:
   DualPipeList(std::vector<Instruction>& list, int first, int second)
