@@ -67,7 +67,7 @@ class ComparisonDrawing {
           curve.is_ours ? "--ours" : kRivalColours[other % kRivalColours.size()];
       if (!curve.is_ours) ++other;
       draw_line(curve, curve.is_ours ? "line ours" : concat({"line l", number}));
-      // All-max is a ring: another setting may lie upon it.
+      // All-max is a ring: another setting can lie on it.
       const std::string paint = light_colours(concat({"var(", colour, ")"}));
       const std::string mark = curve.points.size() > 1
                                    ? attribute("fill", paint)
@@ -96,7 +96,7 @@ class ComparisonDrawing {
     svg_.path(classes, path);
   }
 
-  /// Two bars a schedule: as it is at all-max, and with a plan that is no slower.
+  /// Draws two bars for each schedule: all-max, and a plan that is no slower.
   void draw_schedules() {
     double most = 0;
     for (const ScheduleBar& bar : picture_.schedules) most = std::max(most, bar.all_max.value);

@@ -28,14 +28,14 @@ struct ScheduleBar {
 
 struct ComparisonPicture {
   std::string title, subtitle;
-  std::string schedule;  ///< of the policies
+  std::string schedule;  ///< the schedule of the policies
   bool is_synthetic = false;
   std::vector<PolicyCurve> policies;
   std::vector<ScheduleBar> schedules;
 };
 
-/// One SVG document (light background): the policies' chart above the schedules' bars; a part
-/// without rows is left out.
+/// Returns one SVG document (light background): the chart of the policies above the bars of the
+/// schedules. A part without rows is left out.
 std::string comparison_svg(const ComparisonPicture& picture);
 
 }  // namespace harpe::report

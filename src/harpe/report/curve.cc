@@ -47,7 +47,7 @@ std::vector<CurvePoint> shown_bound(std::span<const CurvePoint> bound) {
     return a.second < b.second;
   };
   const auto [least, most] = std::minmax_element(bound.begin(), bound.end(), by_energy);
-  // A hundredth of what a gap is measured in: 0.001 % of the energy, and no pixel of the range.
+  // 0.001 % of the energy, the last decimal of a gap, and less than a pixel of the range.
   const Joules tolerance = std::min(1e-5 * least->second, 2e-4 * (most->second - least->second));
   return thin_curve(bound, tolerance);
 }
@@ -111,7 +111,8 @@ std::string speed(double time_change) {
       {percents < kShown ? "less than " : "", percent(std::max(0.1, percents)), " slower"});
 }
 
-/// How far the plan is above a bound, as tables show it; never nothing, for a bound is rounded.
+/// Returns the gap between the plan and a bound as tables show it; at least 0.001 %, because a
+/// bound is rounded.
 std::string gap_words(const ReportPoint& point, Joules bound) {
   const double gap = 100 * (point.energy / bound - 1);
   return (gap < 0.001 ? "less than " : "") + percent(std::max(0.001, gap), 3);
@@ -150,7 +151,7 @@ std::string explanation(const Plan& all_max, const ReportPoint& point) {
               gpus == 1 ? " GPU" : " GPUs", "; with every instruction at its highest clock, ",
               in_unit(all_max.iteration_energy.value, energy), " and ",
               in_unit(all_max.iteration_time.value, time), "."});
-  // A plan below its bound would be a defect elsewhere: nothing is claimed then.
+  // A plan below its bound would be a defect elsewhere, so nothing is claimed for it.
   const Joules bound = has_tight_bound(point) ? point.tight_bound : point.lower_bound;
   if (bound > Joules{0} && point.energy >= (1 - 1e-9) * bound) {
     words += concat({" No choice of settings that ends in that time can need less than ",

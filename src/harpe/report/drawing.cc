@@ -17,7 +17,7 @@ struct Place {
   int stage = 0;
   int position = 0;
 };
-/// (is a gradient, model part, micro-batch) -> the instruction that makes or takes it.
+/// (is a gradient, model part, micro-batch) -> the instruction that produces or receives it.
 using Places = std::map<std::tuple<bool, int, int>, Place>;
 
 bool has_forward(InstructionKind kind) {
@@ -29,7 +29,8 @@ bool has_backward(InstructionKind kind) {
          kind == InstructionKind::kForwardBackward;
 }
 
-/// The model parts of each stage: the chunk of a stage is an index into its list.
+/// Returns the model parts of each stage; the chunk of an instruction is an index into
+/// its stage's list.
 std::vector<std::vector<int>> parts_of_stages(const Plan& plan) {
   std::vector<std::vector<int>> parts(plan.instructions.size());
   for (std::size_t part = 0; part < plan.placement.size(); ++part) {
@@ -179,12 +180,12 @@ std::vector<double> average_power(const Plan& plan, int stage, Seconds span, int
 
 namespace {
 
-constexpr double kEdge = 0.72;  ///< brightness of a border over that of its block
+constexpr double kEdge = 0.72;  ///< brightness of a border relative to its block
 constexpr std::array<std::uint32_t, 17> kStops{
     0xfaf3e0, 0xf5e5bd, 0xf1d59f, 0xecc585, 0xe7b56e, 0xe0a55b, 0xd89649, 0xd0863a, 0xc7772d,
     0xbd6721, 0xb25917, 0xa64b12, 0x993e13, 0x8a3214, 0x7c2714, 0x6d1d14, 0x5e1313};
 
-// For a dark ground: from hardly brighter than it to cream.
+// For a dark ground: from hardly brighter than the ground to cream.
 constexpr std::array<std::uint32_t, 9> kDarkStops{0x2d2824, 0x483326, 0x683e23, 0x8c4a1c, 0xaf5b1c,
                                                   0xcd762f, 0xe39854, 0xf2c088, 0xfae8c8};
 

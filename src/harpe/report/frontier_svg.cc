@@ -30,7 +30,8 @@ struct LabelPlace {
 constexpr double kLabelCharacter = 7;
 constexpr double kAscent = 11, kDescent = 3;
 
-// Costs of a place for each pixel that it covers. Each place further from the mark costs 1 more.
+// Cost of a place for each pixel outside the plot, over a label or over a mark. Each place further
+// from the mark costs 1 more.
 constexpr double kOutside = 100, kOverLabel = 10, kOverMark = 0.1;
 
 double width_of(std::string_view text) {
@@ -82,7 +83,7 @@ class Labels {
     double least = HUGE_VAL;
     double further = 0;
     for (const double below : above ? kAbove : kBeside) {
-      // Between the two sides a label beside its mark lies over it.
+      // A label between the two sides, at the height of its mark, would cover the mark.
       const double over_mark = std::abs(below - kBeside[0]) < kAscent ? 1000 : 0;
       for (const auto& [at, ends, more] : {std::tuple(x + distance, false, 0.0),
                                            {x - distance, true, 0.0},
@@ -153,7 +154,7 @@ class FrontierDrawing {
     if (has_all_max_) include(input.all_max.iteration_time, input.all_max.iteration_energy);
     axes_.time = Axis::around(fast, slow, 0.03, 0.03, kLeft, kRight);
     axes_.energy = Axis::around(least, most, 0.16, 0.06, kBottom, kTop);
-    // As on the page: in the units of all-max.
+    // The units of all-max, as on the page.
     axes_.time_unit = time_unit(has_all_max_ ? input.all_max.iteration_time.value : slow);
     axes_.energy_unit = energy_unit(has_all_max_ ? input.all_max.iteration_energy.value : most);
   }
@@ -183,7 +184,7 @@ class FrontierDrawing {
   double x(Seconds time) const { return axes_.x(time); }
   double y(Joules energy) const { return axes_.y(energy); }
 
-  /// The same ranges against all-max, at the top and at the right.
+  /// Draws the same ranges relative to all-max, at the top and at the right.
   void relative_axes() {
     if (!has_all_max_) return;
     const double time = input_.all_max.iteration_time.value;
@@ -205,7 +206,7 @@ class FrontierDrawing {
     svg_.text(kWidth - 8, kTop - 28, "e", "time (above) and energy (right) against all-max");
   }
 
-  /// With a true minus and a plus, as a change.
+  /// Returns a change in percent with its sign; the minus sign is U+2212.
   static std::string percent(double value, int decimals) {
     const std::string digits = fixed(std::abs(value), decimals);
     const bool zero = digits.find_first_not_of("0.") == std::string::npos;
@@ -277,7 +278,7 @@ class FrontierDrawing {
     }
   }
 
-  /// Above the curve is room.
+  /// Draws the chosen plan. Its label goes above the curve, where the chart is empty.
   void draw_chosen() {
     const ReportPoint& chosen = chosen_point(input_);
     svg_.circle(x(chosen.time), y(chosen.energy), 6.5, " class=\"chosen\"");
@@ -294,7 +295,7 @@ class FrontierDrawing {
     return words;
   }
 
-  /// What the chart above cannot show: how little lies between plans and bound.
+  /// Draws the gaps between plans and bound, which are too small to see in the chart above.
   void draw_gaps() {
     if (!(widest_gap_ > 0)) return;
     const Axis axis{0, widest_gap_ * 1.1, kStripBottom, kStripTop};

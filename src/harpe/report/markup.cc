@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
 
-/// Length of the well-formed UTF-8 sequence that starts at `at`, or 0.
+/// Returns the length of the well-formed UTF-8 sequence that starts at `at`; 0 if there is none.
 std::size_t sequence_length(std::string_view text, std::size_t at) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned lead = byte(at);
@@ -142,7 +142,7 @@ Ticks ticks(double low, double high, int count) {
   for (std::int64_t i = first; i <= last && result.values.size() < 100; ++i) {
     result.values.push_back(static_cast<double>(i) * step);
   }
-  // A scale needs two; another range has them at the next smaller step.
+  // A scale needs two ticks; if the range has fewer, a smaller step is tried.
   if (result.values.size() < 2 && count > 1 && count < 100) return ticks(low, high, count + 1);
   result.decimals = std::max(0, static_cast<int>(-std::floor(std::log10(step) + 1e-9)));
   return result;

@@ -10,26 +10,26 @@
 
 namespace harpe::report {
 
-/// The parts, one after the other.
+/// Concatenates the parts.
 std::string concat(std::initializer_list<std::string_view> parts);
 
-/// Valid UTF-8 that XML can hold: malformed bytes and control characters become U+FFFD.
+/// Returns valid UTF-8 for XML: malformed bytes and control characters become U+FFFD.
 std::string clean_text(std::string_view text);
 
-/// `clean_text` with the five characters that mean something in HTML and XML as entities: safe as
-/// an element's content and in a quoted attribute.
+/// Returns `clean_text` with the five special characters of HTML and XML as entities: safe as an
+/// element's content and in a quoted attribute.
 std::string escape(std::string_view text);
 
-/// A JSON document that may stand inside `<script>`: no `<` is left in it.
+/// Returns the JSON document in a form without `<`, safe inside `<script>`.
 std::string embeddable_json(std::string_view json);
 
-/// `value` with `decimals` digits after the point; never "-0".
+/// Returns `value` with `decimals` digits after the point; never "-0".
 std::string fixed(double value, int decimals);
 
-/// A coordinate: at most `decimals` digits after the point, without trailing zeros.
+/// Returns a coordinate with at most `decimals` digits after the point, without trailing zeros.
 std::string coordinate(double value, int decimals = 2);
 
-/// A unit that makes numbers of some size readable: `value / divisor` is the number in `name`.
+/// A unit that makes numbers of a given size readable: `value / divisor` is the number in `name`.
 struct DisplayUnit {
   double divisor = 1;
   std::string name;
@@ -37,19 +37,19 @@ struct DisplayUnit {
 DisplayUnit energy_unit(double joules);
 DisplayUnit time_unit(double seconds);
 
-/// `value` in `unit` with about five significant digits and the unit's name, "374.17 kJ".
+/// Returns `value` in `unit` with about five significant digits and the unit's name, "374.17 kJ".
 std::string in_unit(double value, const DisplayUnit& unit);
 
-/// Round values between `low` and `high`, about `count` of them, two at least where `count`
-/// is more than one, and the decimals they need.
+/// Round values between `low` and `high`, about `count` of them (at least two if `count` is above
+/// one), and the number of decimals they need.
 struct Ticks {
   std::vector<double> values;
   int decimals = 0;
 };
 Ticks ticks(double low, double high, int count);
 
-/// Replaces every `{{name}}` of `page` by the value of that name, in one pass: values are not
-/// searched again. A name that is not given stays as it is.
+/// Returns `page` with every `{{name}}` replaced by the value of that name, in one pass: values are
+/// not searched again. Unknown names stay unchanged.
 std::string fill(std::string_view page,
                  const std::vector<std::pair<std::string_view, std::string_view>>& values);
 

@@ -28,7 +28,7 @@ std::size_t count_instructions(const Plan& plan) {
   return count;
 }
 
-/// The power of ten of seconds that a tick lasts.
+/// Returns the length of a tick, a power of ten in seconds.
 double tick_for(Seconds span) {
   const int exponent = span > Seconds{0} ? static_cast<int>(std::floor(std::log10(span.value))) : 0;
   const std::string text = "1e" + std::to_string(exponent - kTicksExponent);
@@ -94,13 +94,13 @@ class Modes {
 
  private:
   struct Stage {
-    std::map<Mode, std::size_t> uses;  ///< how often; then its place in `order`
+    std::map<Mode, std::size_t> uses;  ///< number of uses; later its index in `order`
     std::vector<Mode> order;
   };
   std::vector<Stage> stages_;
 };
 
-/// What plans have in common, each distinct form once.
+/// The distinct shapes of plans, each stored once.
 class Shapes {
  public:
   explicit Shapes(double tick) : tick_(tick) {}
@@ -164,7 +164,7 @@ Json stage_streams(const Plan& plan, const Modes& modes, double tick) {
   return streams;
 }
 
-/// Figures of a plan at the time and energy given for it.
+/// Returns the figures of a plan at the given time and energy.
 Json plan_json(const Plan& plan, Seconds time, Joules energy, Joules lower_bound) {
   const PlanFigures figures = plan_figures(plan);
   return {{"time", time.value},

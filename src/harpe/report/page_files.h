@@ -1,17 +1,16 @@
 #pragma once
 /// \file
-/// The parts of pages, from `page/`, as the build has embedded them. `{{name}}` in them is a place
-/// for `fill`.
+/// The parts of pages, from `page/`, embedded by the build. `fill` replaces `{{name}}` in them.
 
 #include <string_view>
 
 namespace harpe::report {
 
-extern const std::string_view kFrameHtml;      ///< of every page
-extern const std::string_view kPlanHtml;       ///< what the report of a plan has in it
-extern const std::string_view kPlanNotesHtml;  ///< below it
-extern const std::string_view kPlanEndHtml;    ///< its data and scripts
-extern const std::string_view kPageCss;        ///< of every page; begins with the palette
+extern const std::string_view kFrameHtml;      ///< the frame of every page
+extern const std::string_view kPlanHtml;       ///< the content of a plan's report
+extern const std::string_view kPlanNotesHtml;  ///< the notes of a plan's report
+extern const std::string_view kPlanEndHtml;    ///< the data and scripts of a plan's report
+extern const std::string_view kPageCss;  ///< the style sheet of every page; begins with the palette
 extern const std::string_view kPageJs;
 
 }  // namespace harpe::report

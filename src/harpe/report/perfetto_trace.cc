@@ -15,9 +15,9 @@
 namespace harpe::report {
 namespace {
 
-/// Chooses the instructions that a trace shows of a plan with too many: those that begin in the
-/// first, a middle and the last part of the iteration, about as many of each. They show how a
-/// pipeline fills, runs and drains; what lies between repeats the middle.
+/// The excerpt of a plan with too many instructions for a trace: the instructions that begin in the
+/// first, a middle and the last part of the iteration, about equally many of each. They show how a
+/// pipeline fills, runs and drains; the others repeat the middle.
 class TraceExcerpt {
  public:
   /// Chooses all instructions if there are at most `most`; otherwise about that many, more if
@@ -59,14 +59,15 @@ class TraceExcerpt {
   }
 
  private:
-  /// Instructions that begin within one of these intervals are shown. Ascending; empty if all are.
+  /// Instructions that begin within one of these intervals are shown. Ascending; empty if
+  /// all are shown.
   std::vector<Interval> windows_;
 };
 
 using Json = nlohmann::ordered_json;
 
-/// Microseconds, the format's unit, to a nanosecond. A string here, for `nlohmann` would write some
-/// of them with an exponent, which not every reader of traces takes.
+/// Returns microseconds, the format's unit, to a nanosecond. A string, because `nlohmann` would
+/// write some numbers with an exponent, which some readers of traces reject.
 std::string microseconds(Seconds time) {
   return coordinate(time.value * 1e6, 3);
 }
@@ -115,7 +116,7 @@ class TraceWriter {
     event("M", what, stage, concat({",\"args\":", args.dump()}));
   }
 
-  /// Viewers order counters by their names: as many digits as the last stage has.
+  /// Returns a stage number with as many digits as the last one: viewers order counters by name.
   std::string padded(int stage) const {
     const std::string number = std::to_string(stage);
     const std::size_t digits = std::to_string(plan_.instructions.size() - 1).size();
@@ -172,8 +173,8 @@ class TraceWriter {
                   ",\"dur\":", microseconds(instruction.time), ",\"args\":{", args, "}"}));
   }
 
-  /// One slice for instructions that an excerpt leaves out, with their energy and that of waiting
-  /// between them: the counter goes on adding up to the energy of the iteration.
+  /// Adds one slice for instructions that an excerpt leaves out, with their energy and the energy
+  /// of waiting between them, so that the counter still adds up to the energy of the iteration.
   void write_left_out(int stage, std::span<const PlannedInstruction> list, Seconds from,
                       Seconds until) {
     Seconds busy{0};

@@ -78,7 +78,7 @@ class PowerDrawing {
     svg_.text(kRight, bottom + 36, "e k", concat({"time, ", seconds.name}));
   }
 
-  /// One point a pixel: the mean of its steps.
+  /// Draws one point per pixel: the mean of its steps.
   void draw_curve(const PowerCurve& curve, std::string_view classes, double& legend) {
     const auto pixels = static_cast<std::size_t>(kRight - kLeft);
     const std::size_t each = std::max<std::size_t>(1, (curve.watts.size() + pixels - 1) / pixels);

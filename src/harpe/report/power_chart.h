@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// Chart of a power over time, such as that of an emulated training under two policies. Same input,
-/// same bytes; all text of the input is escaped.
+/// A chart of power over time, such as that of an emulated training under two policies. The same
+/// input gives the same bytes; all text of the input is escaped.
 
 #include <string>
 #include <vector>
@@ -18,16 +18,15 @@ struct PowerCurve {
 
 struct PowerChart {
   std::string title = {}, subtitle = {};
-  std::string doubt = {};  ///< below the subtitle, in the colour of warnings
+  std::string doubt = {};  ///< below the subtitle, in the warning colour
   Seconds step{1};
   std::vector<PowerCurve> curves = {};  ///< ours is drawn above the others; at most 7 others
 };
 
-/// Returns one SVG document (light background). Each pixel along the time shows the mean of its
-/// steps.
+/// Returns one SVG document (light background). Each pixel column shows the mean of its steps.
 std::string power_chart_svg(const PowerChart& chart);
 
-/// Returns the same as a part of a page, in the colours of the page, without title and subtitle.
+/// Returns the chart as a part of a page, in the page's colours, without title and subtitle.
 std::string power_chart_figure(const PowerChart& chart);
 
 }  // namespace harpe::report

@@ -1,15 +1,15 @@
 #pragma once
 /// \file
-/// Pictures and pages of a planned pipeline, for people. Nothing here plans or decides: what is
-/// shown is what the plans say. Every text is complete in itself: no picture or page names another
-/// resource. Same input, same bytes. All text of the input is escaped. A page of a synthetic
-/// profile says so (`kSyntheticRemark`) in a banner that stays in sight.
+/// Pictures and pages that show a planned pipeline to people. Nothing here plans or decides; the
+/// figures are those of the given plans. Every document is self-contained: no picture or page links
+/// to another resource. The same input gives the same bytes. All text of the input is escaped. A
+/// page of a synthetic profile shows `kSyntheticRemark` in a banner that stays visible.
 ///
 ///   const harpe::ReportInput input{.title = "gpt3", .all_max = frontier.all_max(),
 ///                                  .points = {{time, energy, bound, plan}}};
 ///   save("report.html", harpe::report_html(input));
 ///
-/// Thread safety: plain functions of their arguments.
+/// Thread safety: pure functions of their arguments.
 
 #include <cstddef>
 #include <limits>
@@ -29,8 +29,8 @@ struct ReportPoint {
   Joules energy;
   Joules lower_bound;
   Plan plan;
-  /// A higher bound at that time, see `Frontier::tight_lower_bound`; not above `lower_bound` where
-  /// there is none or it was not looked for.
+  /// A higher bound at the same time, see `Frontier::tight_lower_bound`; at most `lower_bound` if
+  /// there is none or it was not computed.
   Joules tight_bound = Joules{0};
 };
 
@@ -41,69 +41,70 @@ struct ReportComparison {
   Joules energy;
 };
 
-/// A step that leads from the page to a training: words, and a command if there is one.
+/// A step from the page to a training run: text, and a command if there is one.
 struct ReportStep {
   std::string words;
   std::string command = {};
 };
 
-/// What made a page, for its footer: one that was handed on can be made again. No time of day, for
-/// the same input gives the same bytes.
+/// Program, command and inputs that made a page, printed in its footer so that a reader can make it
+/// again. Has no time of day, because the same input must give the same bytes.
 struct PageSource {
-  std::string program = "harpe";  ///< with its version: "harpe 0.9.0"
-  std::string command = {};       ///< the command line, without what only says where to write
-  /// What was read: a name and its digest ("fnv1a64:..."; empty where there is none).
+  std::string program = "harpe";  ///< name and version: "harpe 0.9.0"
+  std::string command = {};       ///< command line without the options that only set output paths
+  /// Inputs: name and digest ("fnv1a64:..."; empty if there is none).
   std::vector<std::pair<std::string, std::string>> inputs = {};
-  std::string documentation = {};  ///< where to read on: a manual page, a file of docs/
+  std::string documentation = {};  ///< further reading: a manual page, a file of docs/
 };
 
-/// Everything a report shows.
+/// The contents of a report.
 struct ReportInput {
   std::string title = {};     ///< the job
-  std::string subtitle = {};  ///< what was read: profile, schedule, GPUs
+  std::string subtitle = {};  ///< inputs: profile, schedule, GPUs
   Plan all_max = {};          ///< every instruction at its highest clock
-  /// If `all_max` waits for a straggler: all-max without that wait. Points that end before
-  /// `all_max` do not wait either, and are compared with this one.
+  /// If `all_max` waits for a straggler: all-max without that wait. Points with a shorter iteration
+  /// than `all_max` do not wait either and are compared with this plan.
   std::optional<Plan> all_max_alone = {};
   std::vector<ReportPoint> points = {};  ///< fastest first; at least one
   std::size_t chosen = 0;                ///< index of the plan the user asked for
   /// The exact frontier of the relaxation: (time, energy) of the lower bound, fastest first.
   std::vector<std::pair<Seconds, Joules>> bound = {};
-  /// If the plans shown have late settings: their own lower bound, nowhere below `bound`, which
-  /// takes changes as free (`Frontier::tight_bounds_along`).
+  /// If the plans shown have late settings: the lower bound for such plans, nowhere below `bound`,
+  /// which assumes that changes of settings cost nothing (`Frontier::tight_bounds_along`).
   std::vector<std::pair<Seconds, Joules>> late_bound = {};
   std::vector<std::pair<std::string, std::string>> facts =
-      {};  ///< further rows for the table of figures
-  /// Savings and bill of the chosen plan over a longer time: names and values.
+      {};  ///< additional rows of the table of figures
+  /// Savings and cost of the chosen plan over a longer time: names and values.
   std::vector<std::pair<std::string, std::string>> worth = {};
   std::vector<ReportStep> next = {};  ///< how to run the chosen plan
   std::vector<std::string> premises =
-      {};  ///< sentences that must not be overlooked, above all figures
+      {};  ///< sentences that the reader must not miss, shown above all figures
   std::vector<ReportComparison> comparisons = {};
-  PageSource source = {};  ///< what the page says of its making
+  PageSource source = {};  ///< origin of the page, for its footer
 };
 
-/// The frontier with its lower bound, all-max and the chosen point, as one SVG document (light
-/// background).
+/// Draws the frontier with its lower bound, all-max and the chosen point as one SVG document, on a
+/// light background.
 std::string frontier_svg(const ReportInput& input);
 
-/// The pipeline of one plan drawn to scale, one row a stage, blocks coloured by power, as one SVG
-/// document. Where blocks would be narrower than a pixel, columns of average power stand for them.
+/// Draws the pipeline of one plan to scale as one SVG document: one row per stage, blocks coloured
+/// by power. Draws columns of average power instead if blocks would be narrower than a pixel.
 std::string timeline_svg(const Plan& plan);
 
-/// One page that opens offline, light or dark as its reader's other pages: frontier, pipeline, a
-/// slider along the frontier that moves the pipeline, savings against all-max, a table to paste. No
-/// external resource is named.
+/// Returns one HTML page that works offline, in the reader's light or dark theme: frontier,
+/// pipeline, a slider that moves the pipeline along the frontier, savings against all-max, a table
+/// to paste. The page links to no external resource.
 ///
-/// The plan of every point can be drawn as long as they have no more than 500,000 instructions
-/// together; beyond, fewer plans are kept (always the first, the last and the chosen one) while
-/// chart and table show all points. About 2.5 bytes an instruction and point.
+/// The page has the plan of every point if the plans have at most 500,000 instructions together.
+/// Above that limit it has fewer plans, always including the first, the last and the chosen one,
+/// while chart and table still show all points. Size: about 2.5 bytes per instruction and point.
 std::string report_html(const ReportInput& input);
 
-/// Chrome/Perfetto trace (JSON) of one iteration: a thread a stage, a counter track for its power
-/// (watts per GPU), transfers as asynchronous slices. Of a plan with more than `most` instructions
-/// an excerpt: the first, middle and last of them, a third of `most` each, and one slice a stage
-/// for what lies between, with its energy. About 300 bytes an instruction.
+/// Returns a Chrome/Perfetto trace (JSON) of one iteration: one thread per stage, a counter track
+/// of its power (watts per GPU), transfers as asynchronous slices. For a plan with more than `most`
+/// instructions the trace is an excerpt: the first, middle and last instructions, a third of `most`
+/// each, and one slice per stage for each gap between them, with the energy of the gap. About 300
+/// bytes per instruction.
 std::string perfetto_trace(const Plan& plan,
                            std::size_t most = std::numeric_limits<std::size_t>::max());
 

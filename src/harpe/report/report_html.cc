@@ -22,15 +22,16 @@ struct TableRow {
   Seconds time;
   Joules energy;
   Joules lower_bound;
-  Joules tight_bound = Joules{0};  ///< 0: none to show
+  Joules tight_bound = Joules{0};  ///< 0 if there is none
 };
 
-/// Digits after the point that tell energies of this size apart to about 7 significant digits.
+/// Returns the digits after the point that distinguish energies of this size to about
+/// 7 significant digits.
 int energy_decimals(Joules energy) {
   return energy.value >= 1e5 ? 1 : energy.value >= 1e3 ? 3 : 6;
 }
 
-/// Plain digits, no groups: what is pasted elsewhere must stay a number.
+/// Returns a row of the table. Digits are not grouped, so that a pasted number stays a number.
 std::string table_row(const TableRow& row, const Plan& all_max, bool with_tight_bound) {
   const auto [time_change, saving] = compare(all_max, row.time, row.energy);
   const int energy = energy_decimals(all_max.iteration_energy);

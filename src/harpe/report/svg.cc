@@ -19,7 +19,7 @@ constexpr std::string_view kTextStyle =
     "text-"
     "anchor:middle}";
 
-/// The value of a name in the first, light block of the page's palette.
+/// Returns the colour of a name in the first, light block of the page's palette.
 std::string_view light_colour(std::string_view name) {
   const std::string_view light = kPageCss.substr(0, kPageCss.find('}'));
   const std::size_t at = light.find(concat({name, ":"}));

@@ -1,8 +1,8 @@
 #pragma once
 /// \file
-/// Writes SVG: system fonts, nothing fetched. A file of its own has a white ground and the light
-/// colours of the palette as plain values, which every program for slides reads; a picture within a
-/// page has the page's ground and its colours by name, light or dark.
+/// An SVG writer: system fonts, no external resources. An SVG file has a white background and the
+/// light colours of the palette as plain values, which every presentation program reads. A picture
+/// within a page has the page's background and refers to its colours by name, light or dark.
 
 #include <string>
 #include <string_view>
@@ -14,24 +14,24 @@ namespace harpe::report {
 
 enum class Ground : unsigned char { kWhite, kPage };
 
-/// `css` with each `var(--name)` replaced by the light colour of that name in the page's palette.
+/// Returns `css` with each `var(--name)` replaced by the palette's light colour of that name.
 std::string light_colours(std::string_view css);
 
-/// An attribute list for an element, such as " fill=\"#fff\"".
+/// Returns an attribute for an element, such as " fill=\"#fff\"".
 std::string attribute(std::string_view name, std::string_view value);
 
-/// "12.5 7": a point in path data.
+/// Returns a point in path data: "12.5 7".
 std::string point(double x, double y);
 
 class SvgWriter {
  public:
-  /// `style` names colours of the palette (`var(--ink)`). It is added to the rules for text that
-  /// all pictures share: .t title, .k strong, .a Harpe's own, .w a warning, .e ends at x, .m
-  /// centred on x.
+  /// \param style  may name colours of the palette (`var(--ink)`); added to the rules for text that
+  ///               all pictures share: .t title, .k strong, .a Harpe's own, .w a warning, .e ends
+  ///               at x, .m centred on x
   SvgWriter(double width, double height, std::string_view title, std::string_view style,
             Ground ground = Ground::kWhite);
 
-  /// Content and hover texts are escaped; `attributes` and path data are not.
+  /// Escapes content and hover texts, but not `attributes` and path data.
   void text(double x, double y, std::string_view classes, std::string_view content);
   void path(std::string_view classes, std::string_view data);
   void circle(double x, double y, double radius, std::string_view attributes,
@@ -55,21 +55,21 @@ struct Axis {
   double to = 1;
 
   double at(double value) const { return from + (value - low) / (high - low) * (to - from); }
-  /// Adds room before `low` and after `high`, as shares of the range.
+  /// Returns an axis with room before `low` and after `high`, given as shares of the range.
   static Axis around(double low, double high, double before, double after, double from, double to);
 };
 
 struct TimeEnergyAxes {
-  Axis time;    ///< seconds; from the left to the right edge of the plot
-  Axis energy;  ///< joules; from the bottom to the top edge
+  Axis time;    ///< seconds; from left to right edge of the plot
+  Axis energy;  ///< joules; from bottom to top edge
   DisplayUnit time_unit, energy_unit;
 
   double x(Seconds seconds) const { return time.at(seconds.value); }
   double y(Joules joules) const { return energy.at(joules.value); }
 
   /// Draws both axes with ticks and titles, in the class "axis".
-  /// \param energy_title  "iteration energy", whose unit is added
-  /// \param title_above   pixels from the title of the energies to the plot
+  /// \param energy_title  such as "iteration energy"; the unit is added
+  /// \param title_above   pixels between the title of the energy axis and the plot
   void draw(SvgWriter& svg, std::string_view energy_title, double title_above) const;
 };
 

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Just enough of an XML reader to tell whether a picture is well-formed, and a page's text.
+/// A minimal XML reader for tests: checks that a picture is well-formed and finds parts of a page.
 
 #include <cctype>
 #include <string>
@@ -9,8 +9,8 @@
 
 namespace harpe::report {
 
-/// What is wrong with an XML document, or "" where all tags are closed in order, attributes quoted
-/// and no bare `<`, `&` stands in text.
+/// Returns the first error of an XML document; empty if all tags are closed in order, no tag
+/// contains a `<`, and neither text nor tags contain a bare `&`.
 inline std::string xml_error(std::string_view xml) {
   const auto entities_fault = [](std::string_view text) {
     for (std::size_t at = text.find('&'); at != std::string_view::npos;
@@ -48,7 +48,7 @@ inline std::string xml_error(std::string_view xml) {
   return open.empty() ? "" : open.back() + " is not closed";
 }
 
-/// `xml_error` of a page: its doctype, scripts and styles left out, which have rules of their own.
+/// Returns `xml_error` of a page without its doctype, scripts and styles, which have other rules.
 inline std::string html_error(std::string_view page) {
   constexpr std::string_view kDoctype = "<!doctype html>\n";
   if (page.substr(0, kDoctype.size()) != kDoctype) return "no doctype";
@@ -66,7 +66,7 @@ inline std::string html_error(std::string_view page) {
   return xml_error(markup);
 }
 
-/// How often `part` occurs in `text`.
+/// Returns the number of occurrences of `part` in `text`.
 inline int occurrences(std::string_view text, std::string_view part) {
   int count = 0;
   for (std::size_t at = text.find(part); at != std::string_view::npos;
@@ -76,7 +76,7 @@ inline int occurrences(std::string_view text, std::string_view part) {
   return count;
 }
 
-/// The text between the first `from` and the next `to` after it.
+/// Returns the text between the first `from` and the next `to`; empty if there is no `from`.
 inline std::string_view between(std::string_view text, std::string_view from, std::string_view to) {
   const std::size_t begin = text.find(from);
   if (begin == std::string_view::npos) return {};
@@ -84,8 +84,8 @@ inline std::string_view between(std::string_view text, std::string_view from, st
   return text.substr(start, text.find(to, start) - start);
 }
 
-/// Names of outside resources in a document: `http` other than the name of SVG's namespace, `src`,
-/// `@import`, `url(` that leaves the document, and links that are more than an anchor.
+/// Returns a document's references to external resources: `http` other than the SVG namespace,
+/// `src`, `@import`, `url(` and links that are not anchors in the document, requests of scripts.
 inline std::vector<std::string> outside_references(std::string_view document) {
   std::vector<std::string> found;
   const auto note = [&](std::string_view part, auto allowed) {

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Plans for the tests of this room: 1F1B simulated by its rules, without the planner.
+/// Plans for the tests of this room: 1F1B, simulated without the planner.
 
 #include <algorithm>
 #include <cmath>
@@ -37,8 +37,8 @@ struct TestPipeline {
   CostOf cost = {};
 };
 
-/// Time falls and power rises with the clock; later stages are a little slower; backward is twice
-/// forward.
+/// An analytic model: time falls and power rises with the clock; later stages are a little slower;
+/// a backward takes twice a forward.
 inline Cost analytic_cost(int stage, InstructionKind kind, int clock) {
   const double weight = kind == InstructionKind::kBackward ? 2 : 1;
   const double seconds = weight * (0.02 + 0.0007 * stage) * (0.2 + 0.8 * 1400.0 / clock);
@@ -46,7 +46,7 @@ inline Cost analytic_cost(int stage, InstructionKind kind, int clock) {
   return {{seconds}, {watts * seconds}};
 }
 
-/// The lists of 1F1B, without clocks and times.
+/// Returns the lists of 1F1B, without clocks and times.
 inline std::vector<std::vector<PlannedInstruction>> one_f_one_b_lists(
     const TestPipeline& pipeline) {
   std::vector<std::vector<PlannedInstruction>> lists(static_cast<std::size_t>(pipeline.stages));
@@ -69,8 +69,8 @@ inline std::vector<std::vector<PlannedInstruction>> one_f_one_b_lists(
   return lists;
 }
 
-/// Earliest starts by going over the lists until nothing moves any more. Transfers: overlapped
-/// ones delay the receiver, rendezvous ones also the sender's next instruction.
+/// Sets the earliest starts, by repeated passes over the lists until nothing changes. Overlapped
+/// transfers delay the receiver, rendezvous transfers also the sender's next instruction.
 inline void simulate(const TestPipeline& pipeline, Plan& plan) {
   std::map<std::tuple<InstructionKind, int, int>, PlannedInstruction*> at;
   for (int stage = 0; stage < plan.stages; ++stage) {
@@ -162,8 +162,8 @@ inline Plan make_plan(const TestPipeline& pipeline, const ClockOf& clock_of) {
   return plan;
 }
 
-/// A report of `count` plans between two clocks, the slower ones at lower clocks, the first stages
-/// (which wait most) slowest.
+/// Returns a report of `count` plans between two clocks: slower plans at lower clocks, and in each
+/// plan the first stages (which wait most) at the lowest.
 inline ReportInput make_report(const TestPipeline& pipeline, int count) {
   ReportInput input{.title = "test job",
                     .subtitle = "analytic costs",
@@ -179,7 +179,7 @@ inline ReportInput make_report(const TestPipeline& pipeline, int count) {
   return input;
 }
 
-/// Gives the plans a bound of their own for late settings, half as far below them.
+/// Adds a bound for late settings to the plans, halfway between each plan and its lower bound.
 inline void make_late(ReportInput& input) {
   for (ReportPoint& point : input.points) {
     point.tight_bound = point.lower_bound + 0.5 * (point.energy - point.lower_bound);
@@ -187,7 +187,7 @@ inline void make_late(ReportInput& input) {
   }
 }
 
-/// The measured GPT-3 175B stages, where the machine has them.
+/// Returns the costs of the measured GPT-3 175B stages; nullopt if the machine lacks the file.
 inline std::optional<CostOf> gpt3_costs() {
   std::ifstream file(measured_data() / "sosp24/emulation/gpt3-175b_a100-sxm.csv");
   if (!file) return std::nullopt;

@@ -16,11 +16,12 @@ constexpr double kTimelineWidth = 1200;
 constexpr double kTimelineLeft = 72;
 constexpr double kTimelineRight = 20;
 constexpr double kTimelineTop = 64;  ///< of the first row, without a remark above it
-constexpr double kRemark = 18;       ///< room for one
+constexpr double kRemark = 18;       ///< height of a remark
 constexpr double kPlot = kTimelineWidth - kTimelineLeft - kTimelineRight;
 constexpr double kBelow = 34;       ///< room for the time axis
-constexpr double kCharacter = 6.2;  ///< width of one in a block's label
-/// Blocks narrower than this, on average, or more than this are drawn as columns of average power.
+constexpr double kCharacter = 6.2;  ///< width of a character in a block's label
+/// If blocks are narrower than this on average, or more than this, columns of average power are
+/// drawn instead.
 constexpr double kNarrowest = 1.2;
 constexpr std::size_t kMaxBlocks = 12'000;
 /// A plan with more instructions gets no hover texts, which would be most of its bytes.
@@ -139,7 +140,7 @@ class TimelineDrawing {
     svg_.text(kTimelineLeft - 10, rows_.top(stage) + rows_.height / 2 + 4, "e", stage_name(stage));
   }
 
-  /// One path for each colour, with lines as wide as a row: the shortest way to write them.
+  /// Draws one path for each colour, with lines as wide as a row: this takes the fewest bytes.
   void draw_columns() {
     constexpr int kColumns = static_cast<int>(kPlot);
     std::array<std::string, PowerScale::kColours> paths;
@@ -203,7 +204,8 @@ class TimelineDrawing {
     }
   }
 
-  /// All but forward have a clearly darker border; blocks too narrow for one have none.
+  /// Returns the border of a block, which is thicker for all kinds but forward; empty if the block
+  /// is too narrow.
   static std::string border(const PlannedInstruction& block, double width, int colour) {
     if (width < 2) return {};
     const double line =

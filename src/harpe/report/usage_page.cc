@@ -12,22 +12,23 @@ namespace harpe::report {
 namespace {
 
 constexpr std::size_t kColours = 8;
-// Of the drawing, which is stretched to the width that the page has; labels are text beside it, so
-// that they are as large on a phone. Height and top are those of .bars svg.
+// Size of the drawing, which is stretched to the width of the page; labels are text beside it, so
+// that they are as large on a phone. Height and top match .bars svg in the style sheet.
 constexpr double kBarsWidth = 1000, kBarsHeight = 196, kBarsTop = 12;
 constexpr std::size_t kTimeLabels = 8;
-// So few bars are no wider than that, and have their sums above them.
+// Up to this many bars have a limited width, and their sums above them.
 constexpr std::size_t kFewBars = 6;
 constexpr double kWidestBar = 90, kRoomForSums = 1.12;
 constexpr double kSumHeight = 18;  // px from the top of a sum to its bar
-// Of the drawing, as much as a label takes where the page is widest.
+// Width of a label on the widest page, as a share of the drawing.
 constexpr double kLabelShare = 0.1;
-// A table of so few columns fits a phone if its words wrap; see .whole of the style sheet.
+// A table of at most this many columns fits a phone if its words wrap; see .whole of
+// the style sheet.
 constexpr std::size_t kFewColumns = 5;
 
 using Values = std::vector<double> UsageSeries::*;
 
-/// Of a stack of bars: what is above and below zero.
+/// The highest and the lowest end of stacked bars.
 struct Extent {
   double low = 0, high = 0;
 };
@@ -68,7 +69,8 @@ std::string colour_of(std::size_t series) {
   return concat({"c", std::to_string(std::min(series, kColours - 1))});
 }
 
-/// Bars of one interval on each other, negative ones below zero. \param y_of  of a value
+/// Returns the stacked bars of one interval, negative ones below zero. \param y_of  y coordinate of
+/// a value
 template <class Y>
 std::string stack_svg(const UsagePageInput& input, Values values, std::size_t interval, double x,
                       double bar, std::string_view unit, const Y& y_of) {
@@ -101,7 +103,7 @@ bool has_pauses(const UsagePageInput& input) {
   });
 }
 
-/// Behind the bars, the darker the longer a job paused.
+/// Returns the background of an interval with paused jobs; the longest pause sets the darkness.
 std::string pause_svg(const UsagePageInput& input, std::size_t interval, double x, double pitch) {
   double most = 0;
   std::string who;
@@ -121,14 +123,14 @@ std::string pause_svg(const UsagePageInput& input, std::size_t interval, double 
                  ": paused: ", escape(who), " of it</title></rect>\n"});
 }
 
-/// Three digits, or all of those before the point: "0.458", "1257".
+/// Returns three digits, or all digits before the point if there are more: "0.458", "1257".
 std::string sum_text(double value) {
   const double size = std::abs(value);
   const int before_point = size >= 1 ? 1 + static_cast<int>(std::floor(std::log10(size))) : 0;
   return fixed(value, std::max(0, 3 - before_point));
 }
 
-/// The sum of each interval above its bar.
+/// Returns labels with the sum of each interval, above its bar.
 template <class Y>
 std::string sum_labels(const UsagePageInput& input, Values values, std::string_view unit,
                        const Y& y_of) {
@@ -148,7 +150,8 @@ std::string sum_labels(const UsagePageInput& input, Values values, std::string_v
   return labels;
 }
 
-/// When intervals begin, some of them: on narrower pages every other one, on phones every fourth.
+/// Returns labels with the start times of some intervals. Narrower pages show every other label,
+/// phones every fourth.
 std::string time_labels(const UsagePageInput& input) {
   std::string labels;
   const std::size_t every =
@@ -164,7 +167,7 @@ std::string time_labels(const UsagePageInput& input) {
   return labels;
 }
 
-/// A chart of stacked bars. \param unit  "kWh"
+/// Returns a chart of stacked bars. \param unit  "kWh"
 std::string bars_chart(const UsagePageInput& input, Values values, std::string_view title,
                        std::string_view unit, bool show_gaps) {
   const Extent extent = extent_of(input, values);
