@@ -22,12 +22,12 @@ namespace harpe::node {
 namespace {
 
 constexpr std::size_t kLeaseCharacters = 8;
-constexpr Seconds kRetry{1};  ///< of what could not be written
+constexpr Seconds kRetry{1};  ///< interval between attempts to write after an error
 constexpr const char* kTight =
     "the disk of the audit log is full: refusals are counted and not written; leases and settings "
     "are written to space that was reserved for them";
 
-/// The time of day in UTC with microseconds.
+/// Returns the present date and time in UTC with microseconds.
 std::string time_of_day_text() {
   timespec now{};
   ::clock_gettime(CLOCK_REALTIME, &now);
@@ -40,7 +40,7 @@ std::string time_of_day_text() {
          std::string(6 - std::min<std::size_t>(6, micros.size()), '0') + micros + "Z";
 }
 
-/// All but the result, which comes last.
+/// Returns the line of an entry without the result, which is added last.
 nlohmann::ordered_json line_of(const AuditEntry& entry) {
   nlohmann::ordered_json line = {{"time", time_of_day_text()}, {"action", entry.action}};
   if (entry.peer.uid >= 0) line["uid"] = entry.peer.uid;
@@ -100,7 +100,7 @@ class AuditFile final : public AuditSink {
     const int why = written < 0 ? errno : ENOSPC;
     if (written > 0) {
       torn_ = torn_ || ::ftruncate(file_.get(), before) != 0;
-      taken_until_ = 0;  // the end of the file gave back what was beyond it
+      taken_until_ = 0;  // truncation also freed the space beyond the end
     }
     return failure("cannot write", why);
   }
@@ -112,7 +112,7 @@ class AuditFile final : public AuditSink {
   }
 
   Status reopen() override {
-    // Readable, so that a line that a killed agent left half written is seen.
+    // Readable, to detect a line that a killed agent wrote only in part.
     auto opened = HARPE_TRY(open_trusted(path_, O_RDWR | O_APPEND | O_CREAT, 0640));
     give_back();
     file_ = std::move(opened);
@@ -136,7 +136,7 @@ class AuditFile final : public AuditSink {
     return ::fstat(file_.get(), &status) == 0 ? status.st_size : 0;
   }
 
-  /// Keeps the reserve beyond the end, which a rotation that truncates moves, too.
+  /// Reserves space beyond the end, which also moves if a rotation truncates the file.
   void take_space(off_t end) {
     constexpr auto kReserve = static_cast<off_t>(kAuditReserve);
     const bool truncated = end < std::exchange(last_end_, end);
@@ -146,7 +146,7 @@ class AuditFile final : public AuditSink {
     if (!has_room_ && errno == EOPNOTSUPP) has_room_ = true;
   }
 
-  /// A file that goes on without this agent keeps no space.
+  /// Frees the space beyond the end of a file that this agent no longer writes.
   void give_back() {
     if (file_) [[maybe_unused]]
       const int ignored = ::ftruncate(file_.get(), size());
@@ -156,7 +156,7 @@ class AuditFile final : public AuditSink {
   UniqueFd file_;
   off_t taken_until_ = 0, last_end_ = 0;
   bool has_room_ = false;
-  bool torn_ = false;  ///< the last line was written in part
+  bool torn_ = false;  ///< true if the last line was written only in part
 };
 
 constexpr std::size_t kMostChanges = 256;
@@ -188,8 +188,8 @@ void AuditLog::set_trouble(std::string trouble, bool failing) {
   on_event_(health_.trouble.empty() ? "the audit log is written again" : health_.trouble);
 }
 
-/// Writes a line, after one that tells of those that are missing before it. \param must  it is
-/// missing where it cannot be written; others are kept
+/// Writes a line, after another line with the number of lines missing before it, if any.
+/// \param must  if true, a line that cannot be written counts as lost; other lines are kept
 Status AuditLog::append(const std::string& line, bool must) {
   std::string lines;
   if (missing_ > 0) {

@@ -1,24 +1,25 @@
 #pragma once
 /// \file
-/// Who changed what, when, and what came of it: one JSON object a line, only ever appended.
+/// The audit log: a record of leases and of requests to change GPUs, with time, client and result,
+/// as one JSON object per line. The file is append-only.
 ///
 ///   {"time": "2026-03-01T12:00:00.123456Z", "action": "power_limit", "uid": 1000, "pid": 4242,
 ///    "lease": "1f0c9a2b", "gpu": "GPU-...", "from": "300 W", "to": "250 W", "result": "applied"}
 ///
 /// `action`: take, extend, release, expire, process_ended, channel_closed, right_lost, agent_stops;
 /// power_limit, graphics_clocks, memory_clocks, persistence_mode; clock_changes, settings
-/// (gathered: `changes` is a list of [seconds after `time`, MHz or what was set]); restore;
-/// audit_log. `result`: "requested" before a change, then "applied"; or "refused: ...", "failed:
-/// ...". Leases are named by their first 8 characters, which do not give the lease away.
+/// (gathered: `changes` is a list of [seconds after `time`, MHz or setting]); restore; audit_log.
+/// `result`: "requested" before a change, then "applied"; or "refused: ...", "failed: ...". A lease
+/// appears as the first 8 characters of its id, which do not suffice to use it.
 ///
-/// Refusals. Each user's first is written at once; what more comes within `kWindow` is counted and
-/// written as one line with the newest of them (`count`, `for_s`). Of more than `kMostUsers` at a
-/// time the rest is counted together. So what any number of users can have written is bounded, and
-/// every refusal is counted in some line, but those of the last window of an agent that is killed.
+/// Refusals. The first refusal of a user is written at once. Further refusals within `kWindow` are
+/// counted and written as one line with the newest (`count`, `for_s`). Refusals of users beyond the
+/// first `kMostUsers` are counted together. So the number of lines is bounded for any number of
+/// users, and every refusal is counted in a line, unless the agent is killed within the window.
 ///
-/// A full disk. What `write` is given comes from the sink's reserve; refusals wait, counted, for
-/// room. Where a line could not be written, the next one that can is preceded by how many are
-/// missing. docs/agent.md says what an agent does meanwhile.
+/// Full disk. Lines of `write` use the sink's reserve; refusals are counted until there is room. If
+/// lines could not be written, the next line is preceded by the number of missing lines.
+/// docs/agent.md describes the agent's behaviour in the meantime.
 
 #include <atomic>
 #include <cstdint>
@@ -44,20 +45,20 @@ class AuditSink {
  public:
   virtual ~AuditSink() = default;
 
-  /// Appends a line, which ends with a line end. After an error none of it was written, or a part
-  /// that the next line does not continue.
+  /// Appends a line, which ends with a line end. After an error, either nothing or a part of the
+  /// line was written; in the latter case the next line starts on a new line.
   virtual Status append(std::string_view line) = 0;
-  /// True if there is room beside the reserve.
+  /// Returns true if there is room in addition to the reserve.
   virtual bool has_room() = 0;
-  /// Continues in a new file after a rotation moved the old one; after an error in the old one.
+  /// Opens the path again after a log rotation moved the file. On an error, keeps the old file.
   virtual Status reopen() = 0;
 };
 
-/// Opens a file of mode 640 that others can neither write nor replace (trusted_file.h). It holds
-/// `kAuditReserve` bytes of disk space beyond its end, or half of that between two lines, so that a
-/// full disk cannot take them; on file systems that cannot reserve space (NFS) it holds none. If
-/// the file cannot be opened because the system lacks a resource, the next line tries again; any
-/// other failure is an error at once.
+/// Opens a file of mode 640 that other users can neither write nor replace (trusted_file.h). The
+/// file reserves between half and all of `kAuditReserve` bytes of disk space beyond its end, so
+/// that lines can be written on a full disk. File systems that cannot reserve space (NFS) have no
+/// reserve. If the file cannot be opened because the system lacks a resource, the next `append`
+/// tries again; any other failure is an error at once.
 inline constexpr std::size_t kAuditReserve = 1 << 20;
 Result<std::unique_ptr<AuditSink>> open_audit_file(const std::filesystem::path& path);
 
@@ -65,16 +66,16 @@ struct AuditEntry {
   std::string action = {};
   net::Peer peer = {};
   std::string lease = {};
-  std::string gpu = {};  ///< UUID; empty: none or several (`to`)
+  std::string gpu = {};  ///< UUID; empty if none or several (listed in `to`)
   std::string from = {}, to = {}, result = {};
   std::vector<std::pair<double, int>> changes = {};           ///< clock_changes
   std::vector<std::pair<double, std::string>> settings = {};  ///< settings
 };
 
-/// Returns the name of a user, the same for all of its processes: "uid 1000", "token grafana".
+/// Returns a name of the peer's user that all its processes share: "uid 1000", "token grafana".
 std::string named_user_of(const net::Peer& peer);
 
-/// Thread-safe. Each entry is one write, so that those of several processes do not mix.
+/// Thread-safe. Each entry is one write, so that entries of several processes do not mix.
 class AuditLog {
  public:
   static constexpr Seconds kWindow{10};
@@ -82,35 +83,36 @@ class AuditLog {
   /// Longer texts of refusals are cut.
   static constexpr std::size_t kLongestText = 400;
 
-  /// Without a sink entries go nowhere.
+  /// Discards all entries until a sink is opened.
   AuditLog() = default;
   AuditLog(const AuditLog&) = delete;
   AuditLog& operator=(const AuditLog&) = delete;
 
-  /// \param on_event  hears when lines cannot be written, and when they can again; must not block
+  /// Sets the sink.
+  /// \param on_event  called when writing starts to fail and when it works again; must not block
   void open(std::unique_ptr<AuditSink> sink, std::function<void(const std::string&)> on_event = {});
-  /// Opens the same path again, after the file was renamed by a log rotation.
+  /// Opens the same path again after a log rotation renamed the file.
   Status reopen();
 
   Status write(const AuditEntry& entry);
   void refuse(AuditEntry entry, Instant now);
-  /// Writes the counts whose window is over, or all, and finds out whether what could not be
-  /// written can be again.
+  /// Writes the counts whose window is over (all counts if `all`). If writing failed before, checks
+  /// if it works again.
   void flush(Instant now, bool all = false);
-  /// When `flush` has something to do; nullopt: never.
+  /// Returns when `flush` is due next; nullopt if never.
   std::optional<Instant> due(Instant now) const;
 
   struct Health {
-    std::string trouble;   ///< what cannot be written, and why; empty: all is well
-    bool failing = false;  ///< also what must be written
+    std::string trouble;   ///< lines that cannot be written, with the reason; empty if none
+    bool failing = false;  ///< true if lines of `write` cannot be written either
     std::uint64_t lines_lost = 0;
-    std::uint64_t refusals = 0;  ///< all, whether in a line of their own or counted
+    std::uint64_t refusals = 0;  ///< number of all refusals, including those only counted
   };
   Health health() const;
   bool failing() const { return failing_; }
 
  private:
-  /// Refusals of one user, since a line was written.
+  /// Refusals of one user since the last written line.
   struct Gathered {
     AuditEntry newest;
     std::uint64_t count = 0;
@@ -125,32 +127,32 @@ class AuditLog {
   std::unique_ptr<AuditSink> sink_ HARPE_GUARDED_BY(mutex_);
   std::function<void(const std::string&)> on_event_ HARPE_GUARDED_BY(mutex_);
   std::map<std::string, Gathered> gathered_
-      HARPE_GUARDED_BY(mutex_);                         ///< by user; "" for those beyond the limit
-  std::uint64_t missing_ HARPE_GUARDED_BY(mutex_) = 0;  ///< lines lost since one was written
+      HARPE_GUARDED_BY(mutex_);                         ///< by user; "" for users beyond the limit
+  std::uint64_t missing_ HARPE_GUARDED_BY(mutex_) = 0;  ///< lines lost since the last written one
   Health health_ HARPE_GUARDED_BY(mutex_);
   std::atomic<bool> failing_ = false;  ///< `health_.failing`
 };
 
-/// Changes of one GPU that come too fast for a line of the audit log each: gathered for a second,
-/// at most 256 a line. Not thread-safe.
+/// Changes of one GPU that are too frequent for one line each, gathered for a second, at most 256
+/// per line. Not thread-safe.
 class GatheredChanges {
  public:
   /// \param required  refuse changes while the log cannot be written
   GatheredChanges(AuditLog& log, bool required) : log_(log), required_(required) {}
 
-  /// Called before a change under this lease: writes the gathered changes if they are of another
-  /// lease or enough for a line. Fails if the log cannot be written and is required.
+  /// Prepares for a change under this lease: writes the gathered changes if they belong to another
+  /// lease or fill a line. Fails if the log cannot be written and is required.
   Status make_room(const std::string& lease);
-  /// Called after a change. `first` is the line to begin if none is gathered.
+  /// Adds a change that was made. `first` is the entry of a new line, used if none is begun.
   void add(const AuditEntry& first, int clock, Instant now);
   void add(const AuditEntry& first, std::string setting, Instant now);
 
   bool empty() const { return size() == 0; }
-  /// When the line should be written; nullopt if there is none.
+  /// Returns when the line should be written; nullopt if there is none.
   std::optional<Instant> due() const;
-  /// Writes the line. If that fails, it stays and is due again a second later.
+  /// Writes the line. If that fails and the log is required, the line is due again a second later.
   Status flush();
-  /// Drops what could not be written: the GPU is restored.
+  /// Drops changes that could not be written, because the GPU is being restored.
   void drop() { line_ = {}; }
 
  private:

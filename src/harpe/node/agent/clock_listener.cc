@@ -28,7 +28,7 @@ Error failure(const std::filesystem::path& path, const char* what, int error) {
                    std::string(what) + ": " + std::generic_category().message(error));
 }
 
-/// The text up to the next space, taken off the front.
+/// Returns the text up to the next space, and removes both from the front.
 std::string_view next_word(std::string_view& text) {
   const std::size_t space = text.find(' ');
   const std::string_view word = text.substr(0, space);
@@ -55,7 +55,8 @@ std::optional<Seconds> parse_duration(std::string_view text) {
   return Seconds{*seconds};
 }
 
-/// Of "memory_clock 0 1215" or "power_limit 0 250", where 0 is as before the lease.
+/// Parses "memory_clock 0 1215" or "power_limit 0 250" (GPU, value). The value 0 restores the
+/// setting before the lease.
 Result<ClockRequest> parse_setting(std::string_view text) {
   using Kind = Setting::Kind;
   const std::string_view what = next_word(text);
@@ -101,8 +102,8 @@ Status send_message(int socket, const std::string& text, int descriptor = -1) {
                    "cannot answer: " + std::generic_category().message(errno));
 }
 
-/// The last that a peer hears. What it has said is read first, and it can say no more: closed with
-/// something unread, the socket would tell it of a reset in place of the reason.
+/// Sends a refused peer the reason as its last message. Before that, ends receiving and reads all
+/// messages: if the socket were closed with unread data, the peer would see a reset instead.
 void refuse(int socket, const std::string& reason) {
   ::shutdown(socket, SHUT_RD);
   std::array<char, 1> unread{};
@@ -111,7 +112,7 @@ void refuse(int socket, const std::string& reason) {
   (void)send_message(socket, "error " + reason);
 }
 
-/// Binds the address; takes the place of a socket on which no process listens.
+/// Binds the address. Replaces a socket on which no process listens.
 Status bind_to(int socket, const sockaddr_un& address, const std::filesystem::path& path) {
   const auto* place = reinterpret_cast<const sockaddr*>(&address);
   if (::bind(socket, place, sizeof address) == 0) return ok_status();
@@ -201,8 +202,8 @@ void ClockListener::accept() {
   UniqueFd socket(::accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
   if (!socket) {
     if (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED) return;
-    // Short of files or memory: those who wait are accepted when others have left. Until then they
-    // would be reported for ever.
+    // Out of files or memory: waiting clients are accepted when others have left. Until then the
+    // loop would report them without end.
     watch_.reset();
     loop_.after(kPauseWithoutFiles, [this, alive = std::weak_ptr(alive_)] {
       if (!alive.expired()) listen();
@@ -216,7 +217,7 @@ void ClockListener::accept() {
   add(std::move(socket), *std::move(peer));
 }
 
-/// Why this peer gets no connection; empty: it does.
+/// Returns the reason why this peer gets no connection; empty if it gets one.
 std::string ClockListener::refusal(const net::Peer& peer) const {
   if (!leases_.may_set_clocks(peer)) return "the policy does not let you set clocks of any GPU";
   const auto of_same_user = [&](const auto& item) { return item.second.peer.uid == peer.uid; };
@@ -249,7 +250,7 @@ void ClockListener::close(int socket) {
 
 void ClockListener::hear(int socket) {
   std::array<char, kLongestMessage + 1> text{};
-  // Descriptors that a client sends are not taken: the kernel closes them.
+  // Descriptors that a client sends are not received, so the kernel closes them.
   const ssize_t size = ::recv(socket, text.data(), text.size(), MSG_DONTWAIT);
   if (size < 0 && (errno == EAGAIN || errno == EINTR)) return;
   if (size <= 0) return close(socket);
@@ -285,7 +286,7 @@ Status ClockListener::respond(Connection& connection, const ClockRequest& reques
 
 Status ClockListener::apply(const Connection& connection, const ClockRequest& request) {
   if (connection.lease.empty()) return Error::invalid("no lease was asked for yet");
-  // What comes of it is known on the thread that owns the GPU, and told on the loop's.
+  // The thread that owns the GPU knows the result; the loop's thread sends it.
   const auto tell = [this, socket = connection.socket.get(), which = connection.number,
                      alive = std::weak_ptr(alive_)](const std::string& text) {
     if (alive.expired()) return;

@@ -1,8 +1,7 @@
 #pragma once
 /// \file
-/// The agent's end of the socket on which clock channels are asked for (clock_channel.h). Runs on
-/// a loop; reads messages of any process, so it believes nothing but what the kernel says of who is
-/// connected.
+/// The agent's end of the socket on which clients request clock channels (clock_channel.h). Runs on
+/// a loop. Any process may send messages, so only the kernel's identity of the peer is trusted.
 
 #include <filesystem>
 #include <functional>
@@ -22,46 +21,46 @@
 
 namespace harpe::node {
 
-/// One message of a client. All that is not one is `kInvalidInput`.
+/// A message of a client. Any other text fails with `kInvalidInput`.
 struct ClockRequest {
   enum class Kind : unsigned char { kLease, kTake, kRenew, kSet };
   Kind kind = Kind::kLease;
-  std::string lease;      ///< kLease
-  std::vector<int> gpus;  ///< kTake; kSet: one
-  Seconds duration{0};    ///< kTake, kRenew
-  std::string name;       ///< kTake: printable
-  Setting setting;        ///< kSet: of a memory clock or a power limit
+  std::string lease;      ///< for kLease
+  std::vector<int> gpus;  ///< for kTake; one GPU for kSet
+  Seconds duration{0};    ///< for kTake, kRenew
+  std::string name;       ///< for kTake; printable
+  Setting setting;        ///< for kSet; a memory clock or a power limit
 };
 Result<ClockRequest> parse_clock_request(std::string_view text);
 
 class ClockListener {
  public:
-  /// Connections at once: in all, of one user, and beyond these for root. Others are told so and
-  /// closed, as are those whom the policy lets set no clocks, and those that ask for nothing within
-  /// `kPatience`.
+  /// Limits on open connections: in total, the part reserved for root, and per user (except root).
+  /// Connections beyond them, and peers that the policy lets set no clocks, are refused with an
+  /// error message. A connection without a lease after `kPatience` is closed.
   static constexpr std::size_t kMostConnections = 544, kForRoot = 32;
   static constexpr std::ptrdiff_t kMostOfOneUser = 64;
   static constexpr Seconds kPatience{10};
 
-  /// What leases it needs from the controller; called on the loop's thread.
+  /// The controller's operations on leases. The listener calls them on the loop's thread.
   struct Leases {
     std::function<bool(const net::Peer&)> may_set_clocks;
     std::function<Result<Lease>(const net::Peer&, const LeaseRequest&)> take;
     std::function<Result<Lease>(const net::Peer&, const std::string& lease, Seconds)> renew;
     std::function<Result<Lease>(const net::Peer&, const std::string& lease)> find;
-    /// A slot that the GPU's owner serves from now on.
+    /// Returns a slot that the GPU's owner serves from now on.
     std::function<Result<std::shared_ptr<ClockSlot>>(const net::Peer&, const std::string& lease,
                                                      int gpu)>
         attach;
     std::function<void(const std::string& lease)> end;
-    /// Fails where anything else than what was asked for is in force then.
+    /// Applies a setting. Fails if the result differs from the requested setting.
     std::function<void(const net::Peer&, const std::string& lease, int gpu, const Setting&,
                        Done<Applied>)>
         apply;
   };
 
-  /// Binds the path (in place of a socket on which no process listens) and registers with the loop.
-  /// Fails with `kConflict` where one does, or where the path is no socket.
+  /// Binds the path and registers with the loop. Replaces a socket on which no process listens.
+  /// Fails with `kConflict` if a process listens on it, or if the path exists and is no socket.
   static Result<std::unique_ptr<ClockListener>> open(net::ServerLoop& loop,
                                                      const std::filesystem::path& path,
                                                      unsigned mode, Leases leases,
@@ -74,9 +73,9 @@ class ClockListener {
   struct Connection {
     UniqueFd socket;
     net::Peer peer;
-    std::string lease;         ///< empty until it is greeted
-    bool took_lease = false;   ///< it ends with the connection
-    std::uint64_t number = 0;  ///< of all connections, as numbers of sockets are used again
+    std::string lease;         ///< id of the lease; empty before the first request
+    bool took_lease = false;   ///< true if the lease ends with the connection
+    std::uint64_t number = 0;  ///< unique number, because descriptors are reused
     std::shared_ptr<void> watch = nullptr;
   };
 
@@ -97,10 +96,10 @@ class ClockListener {
   const Seconds patience_;
   std::filesystem::path path_;
   UniqueFd socket_;
-  std::shared_ptr<void> watch_;  ///< of that
+  std::shared_ptr<void> watch_;  ///< watch on `socket_`
   std::map<int, Connection> connections_;
   std::uint64_t last_number_ = 0;
-  /// Lives as long as this: for work that the loop does later.
+  /// Expires with this object, so that later work on the loop can check it.
   std::shared_ptr<const bool> alive_ = std::make_shared<const bool>(true);
 };
 

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// A controller of three GPUs that tests look into, with a policy for two users and root.
+/// A test fixture with a controller of three test GPUs and a policy for two users and root.
 
 #include <gtest/gtest.h>
 

@@ -19,7 +19,7 @@ namespace {
 
 // --- The list of cgroup v1.
 
-/// "195", "*".
+/// Returns true if `text` ("195" or "*") matches the number. Clears `right` if it is malformed.
 bool number_fits(std::string_view text, std::uint32_t number, bool& right) {
   if (text == "*") return true;
   const auto value = parse_integer(text);
@@ -27,7 +27,8 @@ bool number_fits(std::string_view text, std::uint32_t number, bool& right) {
   return value == number;
 }
 
-/// "c 195:0 rwm": whether it lets the device be read and written.
+/// Returns true if a line such as "c 195:0 rwm" allows reading and writing of the device. Clears
+/// `right` if the line is malformed.
 bool line_allows(std::string_view line, DeviceNumber device, bool& right) {
   const std::size_t first = line.find(' '), last = line.rfind(' '), colon = line.find(':');
   right = right && first == 1 && last > first && last != std::string_view::npos && colon > first &&
@@ -45,14 +46,14 @@ bool line_allows(std::string_view line, DeviceNumber device, bool& right) {
 
 // --- Programs of cgroup v2.
 
-/// A register holds a number, or the address of what the program is given plus a number.
+/// A register with a number, or with the address of the program's context plus a number.
 struct Register {
   std::uint64_t value = 0;
   bool is_context = false;
   bool is_set = false;
 };
 
-/// Returns the result of an operation; nullopt for one that no program of a cgroup needs.
+/// Returns the result of an operation; nullopt if no program of a cgroup needs the operation.
 std::optional<std::uint64_t> result_of(unsigned operation, std::uint64_t value, std::uint64_t by,
                                        unsigned shift) {
   if (operation == BPF_ADD) return value + by;
@@ -65,7 +66,7 @@ std::optional<std::uint64_t> result_of(unsigned operation, std::uint64_t value, 
   return std::nullopt;
 }
 
-/// Returns whether a jump is taken; nullopt for a condition that no program of a cgroup needs.
+/// Returns true if a jump is taken; nullopt if no program of a cgroup needs the condition.
 std::optional<bool> compared(unsigned operation, std::uint64_t a, std::uint64_t b) {
   if (operation == BPF_JEQ) return a == b;
   if (operation == BPF_JNE) return a != b;
@@ -77,7 +78,7 @@ std::optional<bool> compared(unsigned operation, std::uint64_t a, std::uint64_t 
   return std::nullopt;
 }
 
-/// Follows one program. Every step that is not known to be right ends it without a verdict.
+/// Interpreter of one program. Stops without a verdict at any instruction not known to be valid.
 class DeviceProgram {
  public:
   DeviceProgram(std::span<const bpf_insn> program, DeviceNumber device)
@@ -121,7 +122,7 @@ class DeviceProgram {
     }
   }
 
-  /// A word, half a word or a byte of what the program is given.
+  /// Loads a word, half a word or a byte of the program's context.
   bool load(const bpf_insn& step) {
     const Register& from = registers_[step.src_reg];
     if (!from.is_context || BPF_MODE(step.code) != BPF_MEM) return false;
@@ -131,13 +132,13 @@ class DeviceProgram {
                                                             : 0;
     const std::uint64_t offset = from.value + static_cast<std::uint64_t>(std::int64_t{step.off});
     if (size == 0 || offset > sizeof context_ - size) return false;
-    std::uint64_t value = 0;  // little-endian, as all machines with such GPUs are
+    std::uint64_t value = 0;  // little-endian, like all machines with these GPUs
     std::memcpy(&value, reinterpret_cast<const char*>(context_.data()) + offset, size);
     registers_[step.dst_reg] = {value, false, true};
     return true;
   }
 
-  /// A constant of 64 bits, in two instructions.
+  /// Loads a 64-bit constant from two instructions.
   bool load_constant(const bpf_insn& step) {
     if (step.code != (BPF_LD | BPF_IMM | BPF_DW) || step.src_reg != 0) return false;
     if (at_ >= program_.size()) return false;
@@ -147,7 +148,7 @@ class DeviceProgram {
     return true;
   }
 
-  /// The second operand, as wide as the first.
+  /// Returns the second operand, extended to 64 bits; nullopt if its register is not set.
   std::optional<Register> operand(const bpf_insn& step) const {
     if (BPF_SRC(step.code) == BPF_X) {
       const Register& from = registers_[step.src_reg];
@@ -216,7 +217,7 @@ Result<std::vector<bpf_insn>> instructions_of(std::uint32_t id) {
   const UniqueFd program(static_cast<int>(bpf(BPF_PROG_GET_FD_BY_ID, attributes)));
   if (!program) return bpf_failure("cannot open a program of the cgroup");
   std::vector<bpf_insn> instructions;
-  // First how long it is, then all of it.
+  // The first turn reads the length, the second the instructions.
   for (int turn = 0; turn < 2; ++turn) {
     bpf_prog_info info{};
     info.xlated_prog_len = static_cast<std::uint32_t>(instructions.size() * sizeof(bpf_insn));
@@ -250,7 +251,7 @@ std::optional<bool> program_allows(std::span<const bpf_insn> program, DeviceNumb
 }
 
 Result<bool> programs_allow(int cgroup, DeviceNumber device) {
-  std::array<std::uint32_t, 64> ids{};  // the kernel's own limit of a cgroup
+  std::array<std::uint32_t, 64> ids{};  // the kernel's limit per cgroup
   bpf_attr attributes{};
   attributes.query.target_fd = static_cast<std::uint32_t>(cgroup);
   attributes.query.attach_type = BPF_CGROUP_DEVICE;

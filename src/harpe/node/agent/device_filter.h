@@ -1,9 +1,9 @@
 #pragma once
 /// \file
-/// Which devices a cgroup lets its processes use: the list of cgroup v1, and the eBPF programs of
-/// cgroup v2 (BPF_CGROUP_DEVICE), which no interface tells in words. Those are read from the kernel
-/// and followed here for one device. Source: the kernel's cgroup-v1/devices.rst, cgroup-v2.rst
-/// ("Device controller") and bpf/standardization/instruction-set.rst.
+/// Rights of a cgroup's processes on devices: the list of cgroup v1, and the eBPF programs of
+/// cgroup v2 (BPF_CGROUP_DEVICE). No interface shows the latter as text, so the programs are read
+/// from the kernel and interpreted here for one device. Source: the kernel's cgroup-v1/devices.rst,
+/// cgroup-v2.rst ("Device controller") and bpf/standardization/instruction-set.rst.
 
 #include <linux/bpf.h>
 
@@ -21,19 +21,19 @@ struct DeviceNumber {
   std::uint32_t major = 0, minor = 0;
 };
 
-/// Whether a v1 cgroup with this `devices.list` may read and write the device; nullopt where the
-/// text is no such list.
+/// Returns true if a v1 cgroup with this `devices.list` may read and write the device; nullopt if
+/// the text is no such list.
 std::optional<bool> list_allows(std::string_view devices_list, DeviceNumber device);
 
-/// What a program answers when the device is opened to read and write: whether it may be. Programs
-/// of container runtimes, systemd and Slurm compare and mask what they are given; nullopt for one
+/// Returns true if a program allows opening the device to read and write. Programs of container
+/// runtimes, systemd and Slurm only compare and mask their input. Returns nullopt for a program
 /// that does anything else, such as reading maps or calling the kernel, or that does not end within
 /// as many steps as it has instructions.
 std::optional<bool> program_allows(std::span<const bpf_insn> program, DeviceNumber device);
 
-/// Whether all programs in force on a v2 cgroup, its own and those of cgroups above, let the device
-/// be read and written. Fails where the kernel does not show them (CAP_SYS_ADMIN) or one cannot be
-/// followed. \param cgroup  its directory, opened
+/// Returns true if all programs in force on a v2 cgroup, including those of its ancestors, allow
+/// reading and writing the device. Fails if the kernel does not show the programs (CAP_SYS_ADMIN)
+/// or one cannot be interpreted. \param cgroup  descriptor of the cgroup's directory
 Result<bool> programs_allow(int cgroup, DeviceNumber device);
 
 }  // namespace harpe::node

@@ -16,7 +16,7 @@ Result<DueTimer> DueTimer::open(net::ServerLoop& loop, std::function<void()> whe
   const int descriptor = timer.get();
   auto watch = loop.watch(descriptor, [descriptor, when_due = std::move(when_due)] {
     std::uint64_t times = 0;
-    // Nothing: it was set anew in the meantime.
+    // Reads nothing if the timer was set again in the meantime.
     if (::read(descriptor, &times, sizeof times) == sizeof times) when_due();
   });
   return DueTimer(std::move(timer), std::move(watch));
@@ -25,7 +25,7 @@ Result<DueTimer> DueTimer::open(net::ServerLoop& loop, std::function<void()> whe
 void DueTimer::set(std::optional<Instant> due) {
   itimerspec spec{};
   if (due) {
-    // Zero would take the timer off.
+    // Zero would disarm the timer.
     const std::int64_t ns = std::max<std::int64_t>(due->ns, 1);
     spec.it_value = {static_cast<time_t>(ns / 1'000'000'000),
                      static_cast<long>(ns % 1'000'000'000)};

@@ -1,7 +1,6 @@
 #pragma once
 /// \file
-/// One point in time at which something is due: of the system's clock, which goes on while the
-/// machine is suspended, as the timers of a loop do not.
+/// A timer on the system clock, which unlike a loop's timers runs while the machine is suspended.
 
 #include <functional>
 #include <memory>
@@ -14,13 +13,13 @@
 
 namespace harpe::node {
 
-/// Used on its loop's thread, or while that does not run; ends before the loop does.
+/// Use it on its loop's thread or while the loop does not run; destroy it before the loop.
 class DueTimer {
  public:
   /// \param when_due  called on the loop's thread
   static Result<DueTimer> open(net::ServerLoop& loop, std::function<void()> when_due);
 
-  /// Once, in place of what was set before; nothing: not any more.
+  /// Sets the time of the next call, which replaces the time set before; nullopt for no call.
   void set(std::optional<Instant> due);
 
  private:

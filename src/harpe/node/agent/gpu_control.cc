@@ -31,8 +31,7 @@ void SavedSettings::forget_unless_changed(ErrorCode code, const SavedGpu& before
 
 Status SavedSettings::keep(SavedGpu saved, const std::string& holder) {
   saved.uuid = gpu_.identity().uuid;
-  // The subject of a token may be long, and the space of the file is reserved
-  // beforehand.
+  // The subject of a token may be long, but the space of the file is reserved beforehand.
   saved.holder = holder.substr(0, kLongestHolder);
   Status status = state_.put(saved);
   if (status.ok()) {
@@ -121,8 +120,7 @@ Status SavedSettings::restore_all_due() {
   Diagnostics diagnostics;
   ErrorCode code = ErrorCode::kUnavailable;
   std::string last;
-  // Each is tried, whether or not the others failed; persistence mode last,
-  // because settings may need it.
+  // Tries every control, even if others failed; persistence mode last, because others may need it.
   const auto note = [&](Control control, const Status& restored) {
     const Status status = seen_from_agent(restored, name());
     if (status.ok()) return due_.remove(control);
@@ -170,7 +168,7 @@ std::optional<SavedSettings::Restoration> SavedSettings::restore(Controls contro
 /// Updates the state file after something was restored.
 Status SavedSettings::keep_what_is_left() {
   Status status = saved_.empty() ? state_.take_out(gpu_.identity().uuid) : state_.put(saved_);
-  // If it cannot be written, it names too much, which another call corrects.
+  // If the file cannot be written, it has outdated settings, which another call corrects.
   is_in_file_ = !saved_.empty() || !status.ok();
   return status;
 }
@@ -189,9 +187,9 @@ std::string SavedSettings::pending_text() const {
 
 namespace {
 
-constexpr Seconds kBetweenFailures{1};  ///< lines of the audit log
+constexpr Seconds kBetweenFailures{1};  ///< between lines of the audit log
 
-/// Fills what is read, and keeps why the first thing was not.
+/// A collector of readings that keeps the first error other than `kNotSupported`.
 struct Reader {
   bool any = false;
   std::optional<Error> first = {};
@@ -269,7 +267,7 @@ Result<Applied> GpuControl::apply(const Holder& holder, const Setting& setting, 
     if (services_.dry_run) {
       AuditEntry line = entry(holder, action_of(setting), "", text_of(setting));
       line.result = "would apply";
-      // Nothing depends on it: nothing was changed.
+      // Errors of the log are ignored, because nothing was changed.
       (void)services_.audit.write(line);
     }
     return applied;
@@ -320,7 +318,7 @@ Status GpuControl::change(AuditEntry entry, Save save, Call call) {
   return status.ok() ? logged : status;
 }
 
-// --- What is allowed and supported.
+// --- Permission and support.
 
 Status GpuControl::check_clocks(const Allowance& allowance, ClockDomain domain, ClockRange range) {
   if (range.lowest > range.highest) {
@@ -412,7 +410,7 @@ Result<Applied> GpuControl::reset_clocks(const Holder& holder, ClockDomain domai
   if (allowed_clocks(holder.allowance, domain).empty()) {
     return denied(std::string("setting ") + name_of(domain) + " clocks of " + name(), "none");
   }
-  // It stays saved: the state file has it, too.
+  // The setting before the lease stays saved, also in the state file.
   const std::optional<SavedLock> before = before_of(domain);
   if (services_.dry_run || !before) {
     return Applied{.text = std::string(services_.dry_run ? "would put " : "") + name_of(domain) +
@@ -614,7 +612,7 @@ Result<GpuReading> GpuControl::read(Instant now) {
 }
 
 Status GpuControl::restore(const Holder& holder) {
-  // A log that fails must not keep a GPU from being restored.
+  // A failure of the log must not prevent the restoration of a GPU.
   (void)flush_changes();
   clock_changes_.drop();
   settings_.drop();

@@ -1,11 +1,10 @@
 #pragma once
 /// \file
-/// Setting one GPU so that it can be restored: checked against what is allowed
-/// and what the GPU supports, saved before the first change, read back after
-/// each, written to the audit log.
+/// Reversible control of one GPU. Each setting is checked against the policy and the GPU's range.
+/// The value before the first change is saved. Every change is audited, and read back unless it is
+/// made on the fast path (`set_clock`).
 ///
-/// Belongs to the thread that owns the GPU's driver; not thread-safe. Calls
-/// take as long as the driver takes.
+/// Not thread-safe: only the thread that owns the GPU's driver calls it. Calls wait for the driver.
 
 #include <atomic>
 #include <cstdint>
@@ -28,49 +27,47 @@ namespace harpe::node {
 /// The settings that one GPU had before the agent changed them. Each is saved in the state file
 /// before its first change, and restored when the lease ends.
 ///
-/// Belongs to the thread that owns the GPU's driver; not thread-safe.
+/// Not thread-safe: only the thread that owns the GPU's driver calls it.
 class SavedSettings {
  public:
-  /// What a restoration led to.
+  /// The result of a restoration.
   struct Restoration {
     SavedGpu wanted;  ///< the settings to restore
     Status status;
-    bool is_news = false;  ///< it did not fail for the same reason as the last one
+    bool is_news = false;  ///< false if it failed for the same reason as the last restoration
   };
 
   /// Both must outlive this object.
   SavedSettings(Gpu& gpu, StateFile& state) : gpu_(gpu), state_(state) {}
 
-  /// Takes over what another agent left changed.
+  /// Takes over the settings that an earlier agent changed and did not restore.
   void take_over(SavedGpu saved);
-  /// The settings before the agent's changes. Members that were not changed are
-  /// empty.
+  /// Returns the settings before the agent's changes. Members that were not changed are empty.
   const SavedGpu& before() const { return saved_; }
-  /// True if a setting may have been changed and is not restored.
+  /// Returns true if a setting may have been changed and is not restored.
   bool changed() const { return is_in_file_; }
 
   // Each saves the present setting unless it is saved already.
-  /// \param holder  who changes it, for people
+  /// \param holder  text that names the client, for people
   Status save_lock(const std::string& holder, ClockDomain domain);
   Status save_power_limit(const std::string& holder);
   Status save_persistence_mode(const std::string& holder);
-  /// Called before every change of a setting: the setting before is in the
-  /// state file, so that the next agent restores it if this program ends now.
+  /// Checks, before every change of a setting, that its old value is in the state file, so that the
+  /// next agent restores it if this program ends now. Ends the program otherwise.
   void check_saved(bool is_saved) const;
-  /// Called after a driver failed to change a setting. If it refused outright,
-  /// nothing was changed, and what was saved since `before` is dropped.
+  /// Handles a driver's failure to change a setting. If the driver refused outright, nothing was
+  /// changed, so values saved since `before` are dropped.
   void forget_unless_changed(ErrorCode code, const SavedGpu& before);
 
-  /// Sets a clock lock as it was before, and verifies it.
+  /// Restores a clock lock and verifies it.
   Status put_back_lock(ClockDomain domain, const SavedLock& lock);
-  /// Restores the settings of `controls`, and those that earlier calls could
-  /// not restore. Returns nullopt if there are none. What fails stays to be
-  /// restored by another call.
+  /// Restores the settings of `controls` and all settings that earlier calls could not restore.
+  /// Returns nullopt if there are none. The next call tries again to restore those that fail.
   std::optional<Restoration> restore(Controls controls);
-  /// The settings that are to be restored: "power limit 300 W".
+  /// Returns the settings still to be restored, such as "power limit 300 W".
   std::string due_text() const;
-  /// A sentence about the settings that could not be restored yet, with the
-  /// reason; empty if none.
+  /// Returns a sentence about the settings that could not be restored yet, with the reason; empty
+  /// if there are none.
   std::string pending_text() const;
 
  private:
@@ -84,20 +81,19 @@ class SavedSettings {
   Gpu& gpu_;
   StateFile& state_;
   SavedGpu saved_;
-  bool is_in_file_ = false;  ///< `saved_` is in the state file
-  /// Controls of leases that have ended, not restored yet. Nothing else is
-  /// restored.
+  bool is_in_file_ = false;  ///< true if `saved_` is in the state file
+  /// Controls of ended leases that are not restored yet. Only these are restored.
   Controls due_ = Controls::none();
-  std::string last_failure_;  ///< why the last restoration failed; empty if it did not
+  std::string last_failure_;  ///< error of the last restoration; empty if it succeeded
 };
 
-/// On whose behalf something is set.
+/// The client and lease on whose behalf a control is set.
 struct Holder {
   net::Peer peer;
   std::string lease;
-  Allowance allowance;  ///< on this GPU
-  Controls controls;    ///< what is restored when the lease ends
-  /// When it ends (lease_book.h); null: it has ended, or never does.
+  Allowance allowance;  ///< rights on this GPU
+  Controls controls;    ///< controls to restore when the lease ends
+  /// Expiry time of the lease (lease_book.h); null if it has ended or never expires.
   std::shared_ptr<const std::atomic<std::int64_t>> expiry = {};
 
   bool has_ended(Instant now) const { return expiry != nullptr && *expiry <= now.ns; }
@@ -105,8 +101,7 @@ struct Holder {
 
 class GpuControl {
  public:
-  /// Settings a second that have lines of their own in the audit log, in the
-  /// long run and at once.
+  /// Rate (per second) and burst of settings that get a line of their own in the audit log.
   static constexpr double kSettingLines = 1, kSettingLinesAtOnce = 60;
 
   struct Services {
@@ -121,39 +116,37 @@ class GpuControl {
   const GpuIdentity& identity() const { return gpu_->identity(); }
   std::string name() const;  ///< "GPU 3"
 
-  /// Sets and reads back. Diagnostics: not allowed (`kNoPermission`, names the
-  /// allowed ranges), a clock that is not supported or a limit out of range
-  /// (`kInvalidInput`, names the nearest clocks or the range), and what the
-  /// driver answers. Where what was there before cannot be saved, nothing is
-  /// set. Settings that come faster than `kSettingLines` are gathered for the
-  /// audit log until `flush_changes`.
+  /// Applies a setting and reads it back. Fails with `kNoPermission` (names the allowed ranges) if
+  /// the policy does not allow it, with `kInvalidInput` (names the nearest clocks or the range) if
+  /// the clock is not supported or the limit is out of range, and with the driver's error. If the
+  /// value before cannot be saved, nothing is set. Settings above the rate `kSettingLines` are
+  /// gathered for the audit log until `flush_changes`.
   Result<Applied> apply(const Holder& holder, const Setting& setting, Instant now);
 
-  /// The cheap path: locks the graphics clock to the supported clock nearest to
-  /// `wanted`, without reading back; answers that clock. 0 MHz takes the lock
-  /// off. A clock that is in force already is not set again. Changes are
-  /// gathered for the audit log until `flush_changes`.
+  /// Locks the graphics clock on the fast path: to the supported clock nearest to `wanted`, without
+  /// reading it back. Returns that clock. With 0 MHz, restores the clock lock from before the
+  /// lease. Does not call the driver if the clock is already in force. Changes are gathered for the
+  /// audit log until `flush_changes`.
   Result<Megahertz> set_clock(const Holder& holder, Megahertz wanted, Instant now);
-  /// How often the cheap path called the driver.
+  /// Returns the number of driver calls of the fast path.
   std::uint64_t clock_calls() const { return clock_calls_; }
-  /// When the gathered changes should be flushed; nullopt: there are none.
+  /// Returns when the gathered changes should be flushed; nullopt if there are none.
   std::optional<Instant> changes_due() const;
   Status flush_changes();
 
-  /// The settings before the agent's changes.
+  /// Returns the settings before the agent's changes.
   SavedSettings& saved() { return saved_; }
-  /// Restores what may have been changed of the holder's controls, and what
-  /// earlier calls could not restore, and verifies it. What fails stays to be
-  /// restored by another call.
+  /// Restores and verifies the holder's controls if they may have been changed, and all settings
+  /// that earlier calls could not restore. The next call tries again to restore those that fail.
   Status restore(const Holder& holder);
 
-  /// Everything that can be read, or only power and energy. A GPU that tells
-  /// nothing is an error.
+  /// Reads everything. Fails if no reading succeeds and one failed other than as not supported.
   Result<GpuReading> read(Instant now);
+  /// Reads only power and energy. A reading that fails is empty.
   GpuReading read_power(Instant now);
   Result<PowerLimitRange> power_limit_range() { return gpu_->power_limit_range(); }
   Result<std::vector<std::int64_t>> processes() { return gpu_->processes(); }
-  /// Asked of the driver once.
+  /// Returns the supported clocks in ascending order. Calls the driver until the first success.
   Result<std::vector<Megahertz>> supported_clocks(ClockDomain domain);
 
  private:
@@ -165,7 +158,7 @@ class GpuControl {
 
   Status check_clocks(const Allowance& allowance, ClockDomain domain, ClockRange range);
   Status check_limit(const Allowance& allowance, Watts limit);
-  /// Logs, saves, calls the driver, logs what came of it.
+  /// Logs the request, saves the value before, calls the driver, and logs the result.
   template <class Save, class Call>
   Status change(AuditEntry entry, Save save, Call call);
   Status log_request(AuditEntry& entry, bool gathered);
@@ -183,12 +176,12 @@ class GpuControl {
   Services services_;
   SavedSettings saved_;
   std::optional<Result<std::vector<Megahertz>>> graphics_clocks_, memory_clocks_;
-  /// The lock that this agent set last, where it knows.
+  /// The lock that this agent set last; nullopt if unknown.
   std::optional<ClockRange> graphics_lock_, memory_lock_;
   GatheredChanges clock_changes_, settings_;
   RateLimit setting_lines_{kSettingLines, kSettingLinesAtOnce};
-  Instant now_;                                ///< of the setting at work
-  std::optional<Instant> last_clock_failure_;  ///< that was logged
+  Instant now_;                                ///< time of the setting being applied
+  std::optional<Instant> last_clock_failure_;  ///< time of the last failure that was logged
   std::uint64_t clock_calls_ = 0;
 };
 

@@ -7,8 +7,8 @@ namespace harpe::node {
 namespace {
 
 constexpr Seconds kFirstRetry{0.1}, kLongestRetry{30};
-/// Between commands that change nothing, and after one that is refused: a client that asks without
-/// end gets no more of a core.
+/// Pauses after a command that changes nothing, and after a refused command, so that a client that
+/// sends commands endlessly does not occupy a core.
 constexpr Seconds kPauseAfterEarlySwitch{0.001}, kPauseAfterRefusal{0.005};
 
 ClockOutcome outcome_of(ErrorCode code) {
@@ -54,7 +54,7 @@ void GpuDuties::drop_slot() {
 
 bool GpuDuties::serve_clock() {
   if (!has_slot()) return false;
-  // What it had set is restored by who ends the lease; here nothing more is taken from it.
+  // The code that ends the lease restores its settings; this only ignores further commands.
   if (slot_holder_.has_ended(clock_.now())) {
     drop_slot();
     return false;
@@ -71,7 +71,7 @@ void GpuDuties::serve(ClockSlot::Wanted wanted) {
   Result<Megahertz> clock = ready.ok()
                                 ? control_->set_clock(slot_holder_, wanted.clock, clock_.now())
                                 : Result<Megahertz>(std::move(ready).error());
-  // Sequences are the client's word: believed for counting only, and not far.
+  // The client sets the sequence, so it is used only for counting, and only up to a limit.
   constexpr std::uint32_t kBelieved = 1000;
   const std::uint32_t skipped = wanted.sequence - last_sequence_ - 1;
   if (skipped < kBelieved) counters_.clock_commands_coalesced += skipped;
@@ -99,7 +99,7 @@ Status GpuDuties::end_lease(const Holder& holder) {
 
 Status GpuDuties::ready_to_set() {
   if (!next_retry_) return ok_status();
-  // A client that asks often does not make it tried more often.
+  // Frequent commands of a client do not make retries more frequent.
   if (clock_.now() < last_try_ + kFirstRetry) return *last_failure_;
   return restore(to_restore_);
 }
@@ -126,19 +126,19 @@ Status GpuDuties::restore(const Holder& holder) {
 }
 
 std::optional<Instant> GpuDuties::put_all_back() {
-  // Also what is no lease's any more: nothing else will restore it before the next start.
+  // Includes settings without a lease, which nothing else restores before the next start.
   to_restore_.controls = {};
   if (!control_->saved().changed() || restore(to_restore_).ok()) return std::nullopt;
   return next_retry_;
 }
 
-// --- What is due.
+// --- Due work.
 
 void GpuDuties::serve_due() {
   const Instant now = clock_.now();
   if (next_retry_ && *next_retry_ <= now) (void)restore(to_restore_);
   if (const auto due = control_->changes_due(); due && *due <= now) {
-    // The audit log says why; what cannot be written is tried again.
+    // The audit log reports its errors and tries again.
     (void)control_->flush_changes();
   }
 }

@@ -1,15 +1,13 @@
 #pragma once
 /// \file
-/// What is done with one GPU whatever is asked of it: clock commands of its channel, restoring
-/// what ended leases had set, the audit log's gathered lines, polling. No threads; time is that of
-/// the clock given.
+/// The recurring work on one GPU: clock commands of its channel, restoring settings of ended
+/// leases, gathered lines of the audit log. No threads; the time is the given clock's.
 ///
-/// Clock commands are served at most once a minimum dwell; the newest in between waits and is never
-/// lost. Where restoring failed it is tried again with growing pauses (0.1 s to 30 s), and
-/// nothing is set before it succeeded.
+/// Clock commands are served at most once per minimum dwell; the newest command in between waits
+/// and is never lost. A failed restoration is retried with increasing pauses (0.1 s to 30 s), and
+/// nothing is set before it succeeds.
 ///
-/// Not thread-safe but where it says so: belongs to the thread that owns the GPU's driver
-/// (gpu_owner.h).
+/// Not thread-safe, except as noted: called by the thread that owns the GPU's driver (gpu_owner.h).
 
 #include <atomic>
 #include <functional>
@@ -26,40 +24,40 @@ namespace harpe::node {
 
 class GpuDuties {
  public:
-  /// \param on_event  hears what an operator should know
+  /// \param on_event  called with events for the operator
   GpuDuties(std::unique_ptr<GpuControl> control, Seconds minimum_dwell, Counters& counters,
             const Clock& clock, std::function<void(const std::string&)> on_event);
 
   GpuControl& control() { return *control_; }
 
-  /// Commands of this slot are served from now on, in place of those of any other.
+  /// Serves the commands of this slot from now on, and of no other.
   void attach(std::shared_ptr<ClockSlot> slot, Holder holder);
-  /// Takes no more from the channel of that lease and restores what it had set.
+  /// Stops serving the channel of a lease and restores the lease's settings.
   Status end_lease(const Holder& holder);
-  /// Takes no more from any channel.
+  /// Stops serving the present channel.
   void drop_slot();
 
-  /// Serves the newest command of the channel, if it is new and its time has come. Whether it did.
+  /// Serves the newest command of the channel if it is new and due. Returns true if it was served.
   bool serve_clock();
-  /// So long no command is served; after wake-ups for nothing.
+  /// Serves no command for this long. Used after needless wake-ups.
   void pause(Seconds pause);
-  /// What is due: retries of restoring, gathered lines.
+  /// Performs work that is due: retries of restoring, gathered lines of the audit log.
   void serve_due();
-  /// When something of that, or a command that waits, comes due; nullopt: never.
+  /// Returns when such work or a waiting command is due next; nullopt if never.
   std::optional<Instant> next_due() const;
-  /// Whether a command that comes now would be served at once.
+  /// Returns true if a command that arrives now would be served at once.
   bool listens() const { return has_slot() && next_command_ <= clock_.now(); }
-  /// Whether a command waits that was not served.
+  /// Returns true if a command waits that was not served.
   bool has_command() const { return has_slot() && slot_->wanted().sequence != last_sequence_; }
-  /// Null: there is no channel.
+  /// Returns the slot of the channel; null if there is none.
   const std::shared_ptr<ClockSlot>& slot() const { return slot_; }
 
-  /// Whether something may be set: not before everything of ended leases is back, which is tried.
+  /// Returns ok if settings are allowed. Until all settings of ended leases are restored, tries to
+  /// restore them and fails if that fails.
   Status ready_to_set();
-  /// Tries to put everything back, of whichever lease. \return when to try again; nullopt: all is
-  /// back.
+  /// Tries to restore all settings of all leases. Returns when to try again; nullopt if done.
   std::optional<Instant> put_all_back();
-  /// Whether something of an ended lease could not be restored yet. From any thread.
+  /// Returns true if a setting of an ended lease could not be restored yet. Thread-safe.
   bool could_not_restore() const { return could_not_restore_; }
 
  private:
@@ -76,9 +74,9 @@ class GpuDuties {
   std::shared_ptr<ClockSlot> slot_;
   Holder slot_holder_;
   std::uint32_t last_sequence_ = 0;
-  Instant next_command_;               ///< no clock command is served before
-  Holder to_restore_;                  ///< whose changes
-  std::optional<Instant> next_retry_;  ///< when it failed
+  Instant next_command_;               ///< earliest time of the next clock command
+  Holder to_restore_;                  ///< holder whose controls are to be restored
+  std::optional<Instant> next_retry_;  ///< time of the next try; nullopt if none failed
   std::optional<Error> last_failure_;
   Instant last_try_;
   Seconds retry_pause_{0};

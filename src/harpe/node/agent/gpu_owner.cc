@@ -15,13 +15,14 @@ namespace {
 
 constexpr std::size_t kMostTasks = 256;
 constexpr std::size_t kMostReaders = 4096;
-/// After a reading that took some time, the next comes after so many times that, or a second.
+/// Pause after a reading: this multiple of the reading's duration, at most a second.
 constexpr double kReadersWait = 4;
 constexpr Seconds kLongestReadersWait{1};
-/// After so many rings without a command: a client that rings without end gets no more of a core.
+/// Pause after this number of wake-ups without a command, so that a client that rings endlessly
+/// does not occupy a core.
 constexpr Seconds kPauseAfterNothing{0.001};
 constexpr int kWakesForNothing = 8;
-/// A client may silence its doorbell; whatever else comes is not kept from the owner for longer.
+/// Longest wait for a client's doorbell: a client can silence it, which delays other work.
 constexpr Seconds kLongestTrust{0.1};
 constexpr int kNiceOwner = -10;
 
@@ -152,7 +153,7 @@ void GpuOwner::set_listening(bool listening) {
 void GpuOwner::run() {
   keep_to_cpus();
   if (options_.prompt) be_prompt();
-  int for_nothing = 0;  // wake-ups in a row
+  int for_nothing = 0;  // consecutive wake-ups without work
   for (;;) {
     const bool served = duties_.serve_clock();
     if (served) {
@@ -180,9 +181,9 @@ void GpuOwner::run() {
 void GpuOwner::be_prompt() {
   sched_param first{};
   first.sched_priority = 1;
-  // Threads that a driver's library makes are ordinary ones.
+  // Threads that a driver's library creates get normal priority.
   if (::sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &first) == 0) return;
-  // Not permitted (CAP_SYS_NICE, RLIMIT_RTPRIO): as good as it gets.
+  // Not permitted (CAP_SYS_NICE, RLIMIT_RTPRIO): tries a lower nice value instead.
   ::setpriority(PRIO_PROCESS, static_cast<id_t>(::syscall(SYS_gettid)), kNiceOwner);
 }
 
@@ -192,8 +193,8 @@ void GpuOwner::keep_to_cpus() {
   if (CPU_COUNT(&cpus_) > 0) ::sched_setaffinity(0, sizeof cpus_, &cpus_);
 }
 
-/// To the CPU that a command came from, where the agent's options allow this thread on it: it is
-/// awake when the next comes, whereas waking another one takes longer than all the rest.
+/// Moves this thread to the CPU that sent a command, if the agent's options allow it. That CPU is
+/// awake at the next command; waking another one takes longer than all other steps together.
 void GpuOwner::follow(int cpu) {
   if (cpu == cpu_ || cpu < 0 || cpu >= CPU_SETSIZE || !CPU_ISSET(cpu, &cpus_)) return;
   cpu_set_t one;
@@ -212,7 +213,7 @@ void GpuOwner::slot_changed() {
   cpu_ = -1;
 }
 
-/// One reading for all who wait for one, or the next of what else is asked for.
+/// Reads once for all waiting readers or, if there are none, runs the next task of `reads_`.
 void GpuOwner::serve_readers() {
   if (!has_reads_ || (clock_.now() < next_read_ && !stopping_)) return;
   std::vector<Done<GpuReading>> readers;
@@ -260,11 +261,10 @@ std::optional<Instant> GpuOwner::next_due() const {
   return due;
 }
 
-/// Until something is due or the doorbell rings; whether it may have been the latter.
+/// Waits until something is due or the doorbell rings. Returns true if the doorbell may have rung.
 bool GpuOwner::wait() {
   const Instant begin = clock_.now();
-  // No doorbell is heard before the next command may be served: then the newest is looked at
-  // anyway.
+  // The doorbell is ignored until the next command may be served: the newest is then read anyway.
   const bool listens = duties_.listens();
   std::shared_ptr<ClockSlot> slot;
   if (listens) {
@@ -275,7 +275,7 @@ bool GpuOwner::wait() {
   doorbell = 1;
   std::optional<Instant> until = next_due();
   if (listens) until = std::min(until.value_or(begin + kLongestTrust), begin + kLongestTrust);
-  // No doorbell rings for what came before the doorbell was set.
+  // Work that arrived before the doorbell was set does not ring it.
   const bool reads = has_reads_ && next_read_ <= begin;
   const bool came = has_tasks_ || stopping_ || reads || (listens && duties_.has_command());
   bool woken = true;

@@ -1,12 +1,12 @@
 #pragma once
 /// \file
-/// The thread that owns the driver of one GPU. Everything that touches the GPU is queued to it; a
-/// slow call delays this GPU alone, and only who asked for a response waits.
+/// The thread that owns the driver of one GPU. All work on the GPU is queued to it, so a slow call
+/// delays only this GPU and the clients that wait for a response from it.
 ///
-/// Order: the newest clock command of the channel first, then what leases ask for, in its order,
-/// then what is due (gpu_duties.h), then polling, then what readers ask for: they wait in a queue
-/// of their own and get a fifth of the thread's time, so that a client that may only read neither
-/// keeps those who may set from their GPU nor slows them down by more than one call.
+/// Order: the newest clock command of the channel first, then requests under leases in their order,
+/// then duties that are due (gpu_duties.h), then polling, then requests of readers. Readers have
+/// their own queue and get a fifth of the thread's time. So a client that may only read delays a
+/// client that may set by at most one call.
 
 #include <sched.h>
 
@@ -36,14 +36,14 @@ class GpuOwner {
     Seconds poll{0.05};
     bool prompt = true;            ///< `ControllerOptions::prompt_owners`
     std::vector<int> cpus = {};    ///< `ControllerOptions::owner_cpus`
-    Seconds longest_shutdown{10};  ///< how long restoring is tried when the thread ends
-    Seconds look_at_processes{0};  ///< between looks at who computes on it; 0: none
+    Seconds longest_shutdown{10};  ///< time for which restoring is retried when the thread ends
+    Seconds look_at_processes{0};  ///< interval of reading the GPU's processes; 0 for never
   };
-  /// How the owner speaks up. Called on its thread.
+  /// Callbacks for readings and events. The owner calls them on its thread.
   struct Observers {
     std::function<void(const GpuReading&)> heard;      ///< every `poll` while there are listeners
-    std::function<void(const std::string&)> on_event;  ///< what an operator should know
-    /// Who computes on the GPU.
+    std::function<void(const std::string&)> on_event;  ///< events for the operator
+    /// Ids of the processes that compute on the GPU, every `look_at_processes`.
     std::function<void(const Result<std::vector<std::int64_t>>&)> processes = {};
   };
 
@@ -51,36 +51,36 @@ class GpuOwner {
            Observers observers);
   GpuOwner(const GpuOwner&) = delete;
   GpuOwner& operator=(const GpuOwner&) = delete;
-  /// Refuses what is queued, puts everything back, and ends the thread.
+  /// Refuses queued requests, restores all settings, and ends the thread.
   ~GpuOwner();
-  /// Begins what the destructor does, without waiting for it.
+  /// Begins the shutdown of the destructor without waiting for it.
   void begin_shutdown();
-  /// Waits for the end that was begun. False where a driver's call still hangs: then the thread is
-  /// left behind, no caller gets a response any more, and neither this nor what was given to it may
-  /// ever be destroyed.
+  /// Waits for the end of the shutdown. Returns false if a driver call still hangs: the thread is
+  /// then abandoned, no caller gets a response any more, and neither this object nor its arguments
+  /// may ever be destroyed.
   bool join_until(std::chrono::steady_clock::time_point until);
 
-  /// Queues work that sets the GPU (`sets`) or reads from it. An error is the response at once
-  /// where too much waits already, or at its turn where the GPU could not be restored yet.
+  /// Queues work that sets the GPU (`sets`) or reads from it. Responds with an error at once if the
+  /// queue is full, or later if `sets` and the GPU could not be restored yet.
   template <class T>
   void ask(const Done<T>& done, std::function<Result<T>(GpuControl&)> work, bool sets = false);
-  /// One reading for all who wait for one.
+  /// Reads the GPU. All callers that wait share one reading.
   void read(Done<GpuReading> done);
 
-  /// Commands of this slot are served from now on, in place of those of any other.
+  /// Serves the commands of this slot from now on, and of no other.
   Status attach(std::shared_ptr<ClockSlot> slot, Holder holder);
-  /// Takes no more from the channel of that lease and puts the GPU back. Never refused.
+  /// Stops serving the channel of a lease and restores the lease's settings. Never refused.
   void end_lease(const Holder& holder, Done<std::monostate> done);
 
   void set_listening(bool listening);
-  /// Whether something of an ended lease is still to be restored; from any thread.
+  /// Returns true if a setting of an ended lease could not be restored yet. Thread-safe.
   bool could_not_restore() const { return duties_.could_not_restore(); }
 
  private:
   using Task = std::function<void()>;
   enum class Urgency : unsigned char { kUsual, kAlways };
 
-  /// Calls those who wait for a response, unless none listens any more.
+  /// Calls `respond`, which responds to callers, unless the thread was abandoned.
   template <class Respond>
   void speak(Respond respond) {
     const MutexLock lock(voice_mutex_);
@@ -108,12 +108,12 @@ class GpuOwner {
   const Options options_;
   Clock& clock_;
   const Observers observers_;
-  GpuDuties duties_;  ///< the thread's alone
+  GpuDuties duties_;  ///< used only by the thread
   std::atomic<std::uint32_t> doorbell_ =
-      0;  ///< 1 while the thread sleeps; it may wait for the slot's
+      0;  ///< 1 while the thread sleeps on it; with a slot, it sleeps on the slot's doorbell
 
-  Mutex mutex_;                                               ///< of the queue, and of `slot_`
-  std::shared_ptr<ClockSlot> slot_ HARPE_GUARDED_BY(mutex_);  ///< whose doorbell wakes the thread
+  Mutex mutex_;                                               ///< guards the queues and `slot_`
+  std::shared_ptr<ClockSlot> slot_ HARPE_GUARDED_BY(mutex_);  ///< slot whose doorbell is used
   std::deque<Task> tasks_ HARPE_GUARDED_BY(mutex_);
   std::deque<Task> reads_ HARPE_GUARDED_BY(mutex_);
   std::vector<Done<GpuReading>> readers_ HARPE_GUARDED_BY(mutex_);
@@ -121,10 +121,10 @@ class GpuOwner {
   std::atomic<bool> stopping_ = false;
   std::atomic<bool> listening_ = false;
 
-  // Only the thread itself touches what follows.
+  // Used only by the thread.
   Instant next_poll_, next_look_, next_read_;
-  cpu_set_t cpus_{};  ///< those of the options; none: any
-  int cpu_ = -1;      ///< the one of these that it is on alone; -1: any of them
+  cpu_set_t cpus_{};  ///< CPUs of the options; empty for any CPU
+  int cpu_ = -1;      ///< CPU of `cpus_` that the thread is bound to; -1 for all of them
 
   Mutex voice_mutex_;
   bool silent_ HARPE_GUARDED_BY(voice_mutex_) = false;

@@ -21,10 +21,10 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::uint64_t kLargestCgroupFile = 1 << 20;
-/// A device number that no list names (the largest the kernel has): what may use this may use all.
+/// A device number in no list (the kernel's largest): a cgroup that allows it allows all devices.
 constexpr DeviceNumber kUnlisted{0xfff, 0xfffff};
 
-/// What a cgroup says of one device.
+/// Verdict of a cgroup on one device; `kNothing` if the cgroup allows all devices.
 enum class Verdict : unsigned char { kGiven, kDenied, kNothing, kUnknown };
 
 Verdict verdict(std::optional<bool> device, std::optional<bool> unlisted) {
@@ -33,7 +33,7 @@ Verdict verdict(std::optional<bool> device, std::optional<bool> unlisted) {
   return *unlisted ? Verdict::kNothing : Verdict::kGiven;
 }
 
-/// A directory that is still the one it was.
+/// Opens a directory; nullopt if it no longer has this inode.
 std::optional<UniqueFd> open_same(const fs::path& directory, std::uint64_t inode) {
   UniqueFd opened(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   struct stat status{};
@@ -58,7 +58,7 @@ Verdict verdict_v2(const fs::path& cgroup, std::uint64_t inode, DeviceNumber dev
   return verdict(ask(device), ask(kUnlisted));
 }
 
-/// Both trees are in force at once.
+/// Returns the common verdict of both cgroup trees, which are in force at once.
 Verdict both(Verdict a, Verdict b) {
   for (const Verdict decisive : {Verdict::kDenied, Verdict::kUnknown, Verdict::kGiven}) {
     if (a == decisive || b == decisive) return decisive;
@@ -66,7 +66,7 @@ Verdict both(Verdict a, Verdict b) {
   return Verdict::kNothing;
 }
 
-/// The path of a cgroup below the root of its tree; nullopt for one out of this namespace.
+/// Returns the path of a cgroup below the root of its tree; nullopt if outside of this namespace.
 std::optional<fs::path> below(const fs::path& root, std::string_view path) {
   if (path.empty() || path[0] != '/' || path.find("/..") != std::string_view::npos)
     return std::nullopt;
@@ -78,7 +78,7 @@ std::uint64_t inode_of(const fs::path& directory) {
   return ::stat(directory.c_str(), &status) == 0 ? status.st_ino : 0;
 }
 
-/// Where the tree of cgroup v2 is; systems with both have it apart.
+/// Returns the root of the cgroup v2 tree, a separate directory on systems with both trees.
 fs::path unified_root(const fs::path& cgroups) {
   struct statfs status{};
   const bool apart = ::statfs(cgroups.c_str(), &status) == 0 &&
@@ -86,14 +86,14 @@ fs::path unified_root(const fs::path& cgroups) {
   return apart ? cgroups / "unified" : cgroups;
 }
 
-/// Whether a device file is one user's and no other may open it.
+/// Returns true if a device file belongs to the user and no other user may open it.
 bool is_of(const struct stat& file, const fs::path& path, std::int64_t uid) {
   constexpr unsigned kOthers = S_IRGRP | S_IWGRP | S_IROTH | S_IWOTH;
   constexpr unsigned kOwner = S_IRUSR | S_IWUSR;
   if (file.st_uid != uid || (file.st_mode & kOwner) != kOwner || (file.st_mode & kOthers) != 0) {
     return false;
   }
-  // A list of others who may (ACL) shows in the group's bits; without them it gives nothing.
+  // An ACL's mask is the group's bits: without them it grants nothing, but it is rejected anyway.
   return ::lgetxattr(path.c_str(), "system.posix_acl_access", nullptr, 0) < 0;
 }
 
@@ -122,7 +122,7 @@ std::optional<GpuProver::Cgroups> GpuProver::cgroups_of(const net::Peer& peer) {
   struct stat owner{};
   const bool is_users = ::stat(place.c_str(), &owner) == 0 && owner.st_uid == peer.uid;
   const auto text = read_file(place / "cgroup", kLargestCgroupFile);
-  // What was read is that process's if it still is there.
+  // The text belongs to that process if the process still exists.
   if (!text.ok() || net::start_of_process(peer.pid) != peer.start_ticks) {
     const auto known = known_.find(process);
     return known == known_.end() ? std::nullopt : std::optional(known->second);

@@ -1,17 +1,17 @@
 #pragma once
 /// \file
-/// What a policy's entry may require (`requires`): that the kernel or the driver shows a GPU to be
-/// the client's. Nothing that the client says counts, such as CUDA_VISIBLE_DEVICES.
+/// Proofs that a policy's entry may require (`requires`): the kernel or the driver shows that a GPU
+/// belongs to the client. Claims of the client, such as CUDA_VISIBLE_DEVICES, prove nothing.
 ///
-/// device: the client's cgroup lets it open the GPU's device file and keeps it from devices that
-/// are not listed; or, where the cgroup keeps it from nothing, the device file belongs to the
-/// client's user and no other may open it. Only root can set either: lists of cgroup v1 and
-/// programs of cgroup v2 need CAP_SYS_ADMIN in the first namespace. A client that has ended is
-/// looked for in the cgroup that it was in, while that lasts.
+/// device: the client's cgroup lets it open the GPU's device file and denies devices that are not
+/// listed. If the cgroup denies nothing, the device file belongs to the client's user and no other
+/// user may open it. Only root can arrange either: lists of cgroup v1 and programs of cgroup v2
+/// need CAP_SYS_ADMIN in the first namespace. For a client that has ended, its last known cgroup is
+/// checked while it exists.
 ///
-/// computing: the driver's newest list has a process of the client's user, and no other user's.
+/// computing: the driver's newest list has a process of the client's user and no other user's.
 ///
-/// What cannot be found out is not proven.
+/// A proof that cannot be established does not hold.
 
 #include <cstdint>
 #include <filesystem>
@@ -28,35 +28,35 @@
 
 namespace harpe::node {
 
-/// Thread-safe. Reads some small files of /proc and the cgroup file system a call.
+/// Thread-safe. Each call reads a few small files of /proc and the cgroup file system.
 class GpuProver {
  public:
-  /// Where the kernel shows processes and cgroups; others in tests.
+  /// Mount points of the kernel's process and cgroup file systems; tests use others.
   struct Roots {
     std::filesystem::path processes = "/proc", cgroups = "/sys/fs/cgroup";
   };
-  static constexpr Seconds kListLasts{6};  ///< a list of processes, of which one comes each 2 s
-  /// What was found of a client's devices counts so long: a client that asks without end costs no
-  /// more.
+  static constexpr Seconds kListLasts{6};  ///< validity of a list of processes, updated every 2 s
+  /// Validity of a verdict about a client's devices. Bounds the cost of a client that sends
+  /// requests without pause.
   static constexpr Seconds kVerdictLasts{1};
 
-  /// \param device_files  one a GPU; empty: it has none that is known
+  /// \param device_files  one per GPU; empty if unknown
   GpuProver(std::vector<std::filesystem::path> device_files, Roots roots);
 
-  /// What is proven of `wanted`.
+  /// Returns the proofs in `wanted` that hold.
   Proofs proven(const net::Peer& peer, int gpu, Proofs wanted, Instant now);
-  /// The driver's list of processes on a GPU; nullopt: it does not tell.
+  /// Sets the driver's list of processes on a GPU; nullopt if the driver does not report it.
   void computing(int gpu, const std::optional<std::vector<std::int64_t>>& processes, Instant now);
-  /// Forgets the cgroups of all other clients.
+  /// Drops the stored cgroups of all clients except these.
   void keep(const std::vector<net::Peer>& clients);
 
  private:
-  /// Where a process is in the trees of cgroups; no path: there is no such tree.
+  /// The position of a process in the trees of cgroups; nullopt if a tree does not exist.
   struct Cgroups {
     std::optional<std::filesystem::path> v1, v2;
     std::uint64_t v1_inode = 0, v2_inode = 0;
   };
-  /// A process: its number and when it started.
+  /// A process: its id and its start time.
   using Process = std::pair<std::int64_t, std::uint64_t>;
 
   std::optional<Cgroups> cgroups_of(const net::Peer& peer) HARPE_REQUIRES(mutex_);
@@ -76,7 +76,7 @@ class GpuProver {
   using Claim = std::tuple<Process, std::int64_t, int>;
   std::map<Claim, Found> found_ HARPE_GUARDED_BY(mutex_);
   struct Users {
-    std::vector<std::int64_t> uids;  ///< -1: of one that could not be found out
+    std::vector<std::int64_t> uids;  ///< user of each process; -1 if unknown
     Instant time;
   };
   std::map<int, Users> users_ HARPE_GUARDED_BY(mutex_);  ///< by GPU

@@ -10,7 +10,7 @@
 namespace harpe::node {
 namespace {
 
-/// The group that a route belongs to, which is also the scope that it needs; empty: none.
+/// Returns the group of a route, which is also the scope that it needs; empty if it needs none.
 std::string group_of(const net::HttpRequest& request) {
   const std::string& path = request.path;
   if (path.starts_with("/gpu/set_") || path.starts_with("/gpu/reset_")) return kGpuControl;
@@ -22,7 +22,7 @@ std::string group_of(const net::HttpRequest& request) {
   return {};
 }
 
-/// What a token must be for; the metrics are of GPUs and CPUs.
+/// Returns the scopes that a token needs; metrics need those of GPUs and CPUs.
 std::vector<std::string> scopes_of(const net::HttpRequest& request, const std::string& group) {
   if (request.path == "/metrics") return {kGpuRead, kCpuRead};
   if (group.empty()) return {};

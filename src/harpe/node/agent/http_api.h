@@ -1,7 +1,6 @@
 #pragma once
 /// \file
-/// What the agent answers to HTTP requests: who may ask, and which route it is. docs/agent.md is
-/// the reference for users.
+/// The agent's HTTP API: authorisation and routing of requests. Reference: docs/agent.md.
 
 #include <functional>
 #include <memory>
@@ -18,29 +17,29 @@
 
 namespace harpe::node {
 
-/// Groups of routes that can be switched off, and scopes of tokens: the same words.
+/// Groups of routes that can be switched off. The scopes of tokens have the same names.
 inline constexpr const char* kGpuControl = "gpu-control";
 inline constexpr const char* kGpuRead = "gpu-read";
 inline constexpr const char* kCpuRead = "cpu-read";
 
-/// What the transport tells about itself for /metrics and /health.
+/// Counts of the transport for /metrics and /health.
 struct TransportCounts {
   std::size_t connections = 0;
   std::uint64_t connections_refused = 0;
-  std::size_t buffered = 0;  ///< bytes of requests and answers
+  std::size_t buffered = 0;  ///< bytes of buffered requests and responses
 };
 
 struct ApiOptions {
   std::set<std::string> groups{kGpuControl, kGpuRead, kCpuRead};
   std::shared_ptr<const net::TokenKeys> token_keys = {};
   bool dry_run = false;
-  std::string version = {};                 ///< of Harpe
-  std::vector<bool> gpus_with_energy = {};  ///< which GPUs have an energy counter
-  std::vector<bool> cpus_with_dram = {};    ///< which CPU packages meter their memory
+  std::string version = {};                 ///< version of Harpe
+  std::vector<bool> gpus_with_energy = {};  ///< for each GPU, true if it has an energy counter
+  std::vector<bool> cpus_with_dram = {};    ///< for each CPU package, true if its memory is metered
   std::function<TransportCounts()> transport = {};
 };
 
-/// What routes work with.
+/// The objects that routes use.
 struct ApiContext {
   Controller& controller;
   net::ServerLoop& loop;
@@ -48,23 +47,24 @@ struct ApiContext {
   PowerStream& power;
   const ApiOptions& options;
   Instant started;
-  std::uint64_t requests = 0;  ///< since the start
+  std::uint64_t requests = 0;  ///< number of requests since the start
 };
 
-/// Answers requests on the thread of its loop. Answers of the controller still come to it after
-/// its last request: close it, destroy the controller, then destroy it.
+/// The handler of requests, on the thread of its loop. The controller may respond after the last
+/// request: call `close`, destroy the controller, then destroy this object.
 class AgentApi {
  public:
   AgentApi(Controller& controller, net::ServerLoop& loop, Clock& clock, ApiOptions options);
-  /// Ends what listens to the controller.
+  /// Ends listening to the controller.
   void close() { power_.close(); }
 
-  /// The order of checks is zeusd's: group of the route, token, scope; then the route itself, in
-  /// which the controller checks the policy.
+  /// Handles a request. Checks in zeusd's order: group of the route, token, scope; then calls the
+  /// route, in which the controller checks the policy.
   void handle(net::HttpRequest request, net::Reply reply);
 
  private:
-  /// Who asks, with what the token says; or what to answer instead.
+  /// Returns the response to a refused request; nullopt if it is not refused. Adds the subject and
+  /// scopes of a valid token to the request's peer.
   std::optional<net::HttpResponse> refuse(net::HttpRequest& request) const;
 
   ApiOptions options_;
@@ -72,7 +72,8 @@ class AgentApi {
   ApiContext context_;
 };
 
-/// The peer's own GPUs to read: those asked for, or all that it may read.
+/// Returns `asked` unchanged, or if it is nullopt all GPUs that the peer may read. Fails with
+/// `kNoPermission` if it may read none.
 Result<std::vector<int>> readable_gpus(const Controller& controller, const net::Peer& peer,
                                        const std::optional<std::vector<int>>& asked);
 

@@ -11,7 +11,7 @@ net::OrderedJson value_or_null(const std::optional<Quantity>& quantity) {
   return quantity ? net::OrderedJson(quantity->value) : net::OrderedJson();
 }
 
-/// [900, 1410]; [] where it is not locked; null where that is not known.
+/// Returns [900, 1410]; [] if the clock is not locked; null if the lock is unknown.
 net::OrderedJson lock_json(const std::optional<ClockLock>& lock) {
   if (!lock) return {};
   if (!lock->range) return net::OrderedJson::array();

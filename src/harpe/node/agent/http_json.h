@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Readings of devices in JSON. Only for `.cc` files.
+/// Readings of devices in JSON. Include only in `.cc` files.
 
 #include <cstdint>
 #include <functional>
@@ -15,16 +15,17 @@
 
 namespace harpe::node {
 
-/// Thousandths, rounded.
+/// Returns a value in thousandths, rounded.
 std::int64_t milli(double value);
 
-/// A reading with Harpe's names: seconds, joules, watts, megahertz; null is what could not be read.
+/// Returns a reading with Harpe's names and units (seconds, joules, watts, megahertz). Values that
+/// could not be read are null.
 net::OrderedJson reading_json(int gpu, const GpuReading& reading);
-/// {"cpu_mw": ..., "dram_mw": ...} between two readings.
+/// Returns {"cpu_mw": ..., "dram_mw": ...}, the mean power between two readings.
 net::OrderedJson cpu_power_json(const CpuEnergy& before, const CpuEnergy& after, Seconds time);
 
-/// Collects the results of requests to several devices, which arrive on several threads, for one
-/// reply. Construct it with the keys, and pass each `slot(key)` to one request.
+/// A collector of results from several devices, which arrive on several threads, for one reply.
+/// Construct it with the number of results, and pass one `slot(key)` to each request.
 template <class T>
 class Gather : public std::enable_shared_from_this<Gather<T>> {
  public:

@@ -1,4 +1,4 @@
-// Harpe's own routes, under /v1, and /health: leases, settings, readings, power as it changes.
+// Harpe's own routes, under /v1, and /health: leases, settings, readings, power streams.
 // JSON in the body; docs/agent.md has an example of each.
 
 #include <algorithm>
@@ -19,9 +19,9 @@
 namespace harpe::node {
 namespace {
 
-/// {"gpus": [0], "lock_clocks_mhz": [900, 1200]}: the GPUs and exactly one of lock_clocks_mhz,
-/// lock_memory_clocks_mhz, reset_clocks, reset_memory_clocks, power_limit_w, reset_power_limit,
-/// persistence_mode.
+/// A body such as {"gpus": [0], "lock_clocks_mhz": [900, 1200]}: the GPUs and exactly one of
+/// lock_clocks_mhz, lock_memory_clocks_mhz, reset_clocks, reset_memory_clocks, power_limit_w,
+/// reset_power_limit, persistence_mode.
 struct SettingBody {
   std::vector<int> gpus;
   Setting setting;
@@ -126,7 +126,7 @@ Result<LeaseRequest> parse_lease_body(std::string_view body) {
   });
 }
 
-/// {"duration_s": 60}
+/// Parses {"duration_s": 60}.
 Result<Seconds> parse_renew_body(std::string_view body) {
   return read_body<Seconds>(body, [](Fields& fields, Diagnostics&, const JsonValue&) {
     return read_duration(fields, true);
@@ -186,7 +186,7 @@ net::OrderedJson lease_json(const Lease& lease) {
           {"expires_in_s", lease.expires_in.value}};
 }
 
-/// The range, or nothing, of a clock or limit.
+/// Returns the ranges of a clock or limit as [lowest, highest] pairs; empty if there are none.
 template <class Ranges>
 net::OrderedJson ranges_json(const Ranges& ranges) {
   net::OrderedJson list = net::OrderedJson::array();
@@ -194,7 +194,7 @@ net::OrderedJson ranges_json(const Ranges& ranges) {
   return list;
 }
 
-/// Who holds a GPU, as others see it.
+/// Returns the holders of a GPU for other clients: without lease ids and GPUs.
 net::OrderedJson holders_json(const std::vector<Lease>& leases) {
   net::OrderedJson list = net::OrderedJson::array();
   for (const Lease& lease : leases) {
@@ -247,7 +247,7 @@ void renew_lease(ApiContext& context, const net::HttpRequest& request, const std
   if (!duration.ok()) return reply(net::native_error(duration.error()));
   const Status renewed = context.controller.renew(request.peer, id, *duration);
   if (!renewed.ok()) return reply(net::native_error(renewed.error()));
-  // The policy may allow less than was asked for.
+  // The policy can grant less than requested.
   Seconds granted = *duration;
   for (const Lease& lease : context.controller.leases(request.peer)) {
     if (lease.id == id) granted = lease.expires_in;
@@ -371,7 +371,8 @@ void read_clocks(ApiContext& context, const net::HttpRequest& request, int gpu, 
       });
 }
 
-/// /v1/gpus/0, /v1/gpus/0/power_limits, /v1/gpus/0/clocks, /v1/gpus/0/memory_clocks
+/// Handles /v1/gpus, /v1/gpus/0, /v1/gpus/0/power_limits, /v1/gpus/0/clocks and
+/// /v1/gpus/0/memory_clocks.
 void handle_gpus(ApiContext& context, const net::HttpRequest& request, const net::Reply& reply) {
   if (request.method != "GET") return reply(net::wrong_method("GET"));
   if (request.path == kGpus) return list_gpus(context, request, reply);

@@ -16,7 +16,7 @@ Error no_such_lease() {
                    "no such lease (it has ended, or is not yours); take a new one");
 }
 
-/// "50 s", "3 min", "7 h 59 min".
+/// Returns a time for messages: "50 s", "3 min", "7 h 59 min".
 std::string time_text(Seconds time) {
   const auto seconds = static_cast<long>(std::ceil(time.value));
   if (seconds < 120) return std::to_string(seconds) + " s";
@@ -29,7 +29,7 @@ std::string gpu_text(int gpu) {
   return "GPU " + std::to_string(gpu);
 }
 
-/// Who holds it, for how long, and what can be done.
+/// Returns a message with the holder of a GPU, the remaining time, and a remedy.
 std::string held_text(int gpu, const LeaseEntry& lease, const net::Peer& peer, bool may_see,
                       Instant now) {
   const bool own = same_user(peer, lease.holder);
@@ -49,7 +49,7 @@ std::string held_text(int gpu, const LeaseEntry& lease, const net::Peer& peer, b
 }
 
 Status check_duration(Seconds duration) {
-  // 292 years of nanoseconds fit; no lease needs one.
+  // Nanoseconds of 292 years fit; no lease needs more than 31.
   if (duration.value > 0 && duration.value < 1e9) return ok_status();
   return Error::invalid("a lease lasts more than 0 s");
 }
@@ -101,7 +101,7 @@ Status LeaseBook::check_request(const net::Peer& peer, const Request& request, c
   return Error{ErrorCode::kConflict, held.take()};
 }
 
-/// Whether what was granted keeps the invariants of the book, wherever the request was checked.
+/// Checks the invariants of the book for a granted lease, independently of checks of the request.
 void LeaseBook::check_held_once(const LeaseEntry& lease) const {
   HARPE_CHECK(!lease.gpus.empty() && !lease.controls.empty(), "a lease holds something");
   for (std::size_t i = 0; i < lease.gpus.size(); ++i) {
@@ -117,7 +117,7 @@ void LeaseBook::check_held_once(const LeaseEntry& lease) const {
   }
 }
 
-/// No client sets anything by it from now on.
+/// Ends a lease for its users: from now on no client sets anything under it.
 void LeaseBook::expire(const LeaseEntry& lease) {
   const std::int64_t expiry = lease.expiry->exchange(0);
   HARPE_CHECK(expiry == lease.expires.ns, "a lease ends once, with the expiry that it was given");

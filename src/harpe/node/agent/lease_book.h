@@ -1,14 +1,13 @@
 #pragma once
 /// \file
-/// Which lease holds which GPU, and until when: a pure table. Time comes in with every call,
-/// nothing is read or written, nothing is set.
+/// The table of leases: the GPUs that each lease holds, and its expiry. Pure: every call receives
+/// the time, and there is no input or output.
 ///
-/// Invariants: a GPU is held by one user at most, each of its controls by one lease at most; a
-/// lease holds at least one GPU; a lease is usable only before its expiry, by the user who took it.
-/// A breach ends the program: a GPU that two users set would be restored for neither. A lease that
-/// a local process is implied to hold renews itself: the end of the process ends it. Not
-/// thread-safe. Each call is O(leases x GPUs); a GPU has four controls, so there are at most four
-/// leases a GPU.
+/// Invariants: at most one user holds a GPU, and at most one lease each of its controls. A lease
+/// holds at least one GPU. A lease is usable only before its expiry, by the user who took it. A
+/// breach ends the program, because a GPU set by two users would be restored for neither. An
+/// implied lease of a local process renews itself and ends with the process. Not thread-safe. Each
+/// call is O(leases x GPUs); a GPU has four controls, so it has at most four leases.
 
 #include <atomic>
 #include <cstdint>
@@ -26,35 +25,35 @@
 
 namespace harpe::node {
 
-/// Whether both are the same user: the same local user, or holders of tokens for one subject.
+/// Returns true if both peers are the same local user, or hold tokens for the same subject.
 bool same_user(const net::Peer& a, const net::Peer& b);
-/// "uid 1000, pid 4242", "token 'grafana'".
+/// Returns the peer as text: "uid 1000, pid 4242", "token 'grafana'".
 std::string text_of(const net::Peer& peer);
 
-/// When a lease ends, for those who serve it without looking into the book: nanoseconds of the
-/// clock. Renewing it moves it, ending it sets it to 0.
+/// The expiry of a lease, in nanoseconds of the clock, for threads that serve the lease without
+/// access to the book. Renewing the lease updates it, ending the lease sets it to 0.
 using LeaseExpiry = std::shared_ptr<std::atomic<std::int64_t>>;
 
 struct LeaseEntry {
   std::string id;
   net::Peer holder;
-  std::vector<int> gpus;  ///< rising
+  std::vector<int> gpus;  ///< GPUs in ascending order
   std::string name;
-  Seconds duration;  ///< as last granted; what an implied lease is renewed by
+  Seconds duration;  ///< duration last granted; an implied lease renews itself by it
   Instant expires;
-  bool implied = false;               ///< taken for a client that knows no leases
-  Controls controls;                  ///< of each of its GPUs
-  std::map<int, Proofs> proven = {};  ///< what its right stands on, by GPU; none: missing
-  LeaseExpiry expiry = {};            ///< of `expires`
+  bool implied = false;               ///< true if taken for a client without leases
+  Controls controls;                  ///< controls held on each GPU
+  std::map<int, Proofs> proven = {};  ///< proofs that the lease depends on, by GPU, if any
+  LeaseExpiry expiry = {};            ///< shared copy of `expires`
 
-  /// Its client knows of no lease that it could renew, and the end of its process is seen. Not of
-  /// clients of the network, nor where the kernel does not tell the process.
+  /// Returns true if the lease is implied, so that its client cannot renew it, and the end of its
+  /// process is detected. False for network clients and if the kernel does not report the process.
   bool renews_itself() const { return implied && holder.pid > 0; }
 };
 
 class LeaseBook {
  public:
-  /// \param new_id  makes an identifier that no client can guess and that was never made before.
+  /// \param new_id  returns a new identifier that is unique and that no client can guess.
   LeaseBook(int gpus, std::function<std::string()> new_id);
 
   struct Request {
@@ -65,33 +64,34 @@ class LeaseBook {
     Controls controls = {};
   };
   /// Grants all GPUs of the request or none. Fails with `kNotFound` (no such GPU), `kInvalidInput`
-  /// (none, one twice, no control, no duration), `kConflict` (held by another client, or a control
-  /// of it by this user; names the holder to the user itself and where `may_see(gpu)`). A lease
-  /// that is there is never changed.
+  /// (no GPU, a duplicate, no control, no duration) or `kConflict` (another user holds a GPU, or
+  /// another lease of this user one of the controls; names the holder if it is this user or
+  /// `may_see(gpu)`). Never changes an existing lease.
   Result<LeaseEntry> take(const net::Peer& peer, const Request& request, Instant now,
                           const std::function<bool(int gpu)>& may_see);
   /// Adds GPUs to a lease, all or none, and renews it. The request has the lease's controls.
   Result<LeaseEntry> extend(const net::Peer& peer, const std::string& id, const Request& request,
                             Instant now, const std::function<bool(int gpu)>& may_see);
-  /// What its right stands on from now on.
+  /// Sets the proofs that a lease depends on.
   void set_proven(const std::string& id, std::map<int, Proofs> proven);
-  /// Lasts `duration` from now.
+  /// Sets the expiry of a lease to `duration` from now.
   Status renew(const net::Peer& peer, const std::string& id, Seconds duration, Instant now);
-  /// The lease, if this peer may use it now. Others learn nothing about it: `kNotFound`.
+  /// Returns the lease if this peer may use it now. Fails with `kNotFound` for all other peers, so
+  /// that they cannot detect the lease.
   Result<LeaseEntry> usable(const net::Peer& peer, const std::string& id, Instant now) const;
 
-  /// Takes a lease out of the book; nullopt when it is not there.
+  /// Removes a lease and returns it; nullopt if there is none.
   std::optional<LeaseEntry> remove(const std::string& id);
-  /// Takes out the leases that have expired, and renews those that renew themselves.
+  /// Removes and returns the leases that have expired, and renews those that renew themselves.
   std::vector<LeaseEntry> remove_expired(Instant now);
-  /// Takes out all.
+  /// Removes and returns all leases.
   std::vector<LeaseEntry> remove_all();
 
   const std::vector<LeaseEntry>& leases() const { return leases_; }
   const LeaseEntry* find(const std::string& id) const;
-  /// Those that hold this GPU: of one user.
+  /// Returns the leases on this GPU, which all belong to one user.
   std::vector<const LeaseEntry*> holders(int gpu) const;
-  /// The implied lease of this peer's process.
+  /// Returns the implied lease of this peer's process; null if there is none.
   const LeaseEntry* implied(const net::Peer& peer) const;
   std::optional<Instant> next_expiry() const;
 

@@ -141,7 +141,7 @@ Result<std::shared_ptr<ClockSlot>> LeaseKeeper::attach(const net::Peer& peer,
                                                        const std::string& lease, int gpu) {
   auto slot = ClockSlot::make();
   if (!slot.ok()) return slot;
-  // Under the lock, so that the end of the lease is queued after it.
+  // The lock makes the end of the lease queue after the slot.
   const MutexLock lock(mutex_);
   tick();
   auto holder = HARPE_TRY(leases_.holder(peer, lease, gpu, Control::kClocks, now()));
@@ -149,7 +149,7 @@ Result<std::shared_ptr<ClockSlot>> LeaseKeeper::attach(const net::Peer& peer,
   return slot;
 }
 
-// --- What ends leases.
+// --- Ends of leases.
 
 std::optional<Instant> LeaseKeeper::keep(Instant now) {
   std::optional<Instant> next;
@@ -181,7 +181,7 @@ void LeaseKeeper::watch(const std::string& lease, ProcessWatch process) {
       at->second.watch = services_.loop.watch(
           at->second.process.descriptor(), [this, lease] { end(lease, LeaseEnd::kProcessEnded); });
     }
-    unwatch_ended();  // it may have ended already
+    unwatch_ended();  // the lease may have ended already
   });
 }
 
@@ -252,7 +252,7 @@ Status LeaseKeeper::perform(const Done<std::monostate>& done) {
 
 void LeaseKeeper::tick() {
   leases_.tick(now());
-  // A lease ends whether or not that can be written.
+  // A lease ends even if the log cannot be written.
   (void)perform();
 }
 

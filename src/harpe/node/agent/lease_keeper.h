@@ -1,11 +1,11 @@
 #pragma once
 /// \file
-/// Keeps the leases of a node: carries out the effects that their state machine (node_leases.h)
-/// returns after each event, and watches for events that end leases.
+/// The keeper of the leases of a node. It carries out the effects that their state machine
+/// (node_leases.h) returns after each event, and watches for events that end leases.
 ///
-/// Order of locks: that of the leases, then those of queues, logs and events. What ends a lease is
-/// queued to the owners of its GPUs under the lock of the leases, so that no later lease's setting
-/// comes before it.
+/// Order of locks: the lock of the leases, then the locks of queues, logs and events. The end of a
+/// lease is queued to the owners of its GPUs under the lock of the leases, so that it precedes
+/// every setting of a later lease.
 
 #include <functional>
 #include <map>
@@ -25,7 +25,7 @@
 
 namespace harpe::node {
 
-/// Thread-safe. Ends before its loop, on the loop's thread or while the loop does not run.
+/// Thread-safe. Destroy it before its loop, on the loop's thread or while the loop does not run.
 class LeaseKeeper {
  public:
   /// Objects that must outlive the keeper.
@@ -37,7 +37,7 @@ class LeaseKeeper {
     net::ServerLoop& loop;
     Clock& clock;
     bool dry_run = false;
-    /// Called from any thread if `keep` must run, which may be earlier than the time it returned.
+    /// Called on any thread if `keep` must run, possibly before the time it last returned.
     std::function<void()> keep_soon = {};
   };
 
@@ -79,11 +79,11 @@ class LeaseKeeper {
 
   Instant now() const { return services_.clock.now(); }
   NodeLeases::ProvenOf proven() const;
-  /// Takes or grows a lease by one event, and watches its process if the lease ends with it.
+  /// Takes or extends a lease by one event, and watches its process if the lease ends with it.
   Result<Lease> grant(const net::Peer& peer, bool ends_with_process,
                       const std::function<Result<LeaseEntry>(Instant)>& event);
   /// Carries out the effects of events. Fails if a required line of the audit log was not written.
-  /// `done` is called once all settings of the leases that ended are restored.
+  /// Calls `done` once all settings of a released lease are restored.
   Status perform(const Done<std::monostate>& done = nullptr) HARPE_REQUIRES(mutex_);
   void restore(const LeaseEntry& lease, const Done<std::monostate>& done) HARPE_REQUIRES(mutex_);
   void tick() HARPE_REQUIRES(mutex_);

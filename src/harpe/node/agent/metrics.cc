@@ -11,10 +11,10 @@ namespace {
 
 using MetricType = net::MetricsText::Type;
 
-/// For the slowest device; scrapers usually wait ten seconds.
+/// Longest wait for the slowest device; scrapers usually wait ten seconds.
 constexpr Seconds kScrapePatience{5};
 
-/// One family with a sample for each GPU that tells the value.
+/// Adds a family with a sample for each GPU that reports the value.
 template <class Value>
 void gpu_family(net::MetricsText& metrics, const NodeMetrics& node, const std::string& name,
                 MetricType type, const std::string& help, Value value) {
@@ -139,7 +139,7 @@ void agent_families(net::MetricsText& metrics, const NodeMetrics& node) {
   one("power_listeners", MetricType::kGauge, "Open power streams.", count(node.listeners));
 }
 
-/// Collects what comes from the threads of many devices, then writes the page.
+/// A collector of readings from the threads of many devices that then writes the page.
 struct Scrape {
   Scrape(NodeMetrics known, std::size_t devices, net::Reply response)
       : node(std::move(known)), missing(devices), reply(std::move(response)) {}
@@ -161,7 +161,7 @@ struct Scrape {
     finish(all);
   }
 
-  /// Returns with what is there: a device that hangs shows as one that is not up.
+  /// Replies with the readings so far; a device that hangs is shown as not up.
   void give_up() {
     NodeMetrics all;
     {

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// GET /metrics: the node in Prometheus' text format (version 0.0.4). Counters end in `_total`,
-/// units are base units, a name has one type. Needs the right to read the node.
+/// Metrics of the node for GET /metrics, in Prometheus' text format (version 0.0.4). Counters end
+/// in `_total`, units are base units, a name has one type. Requires the right to read the node.
 
 #include <map>
 #include <string>
@@ -14,10 +14,10 @@ namespace harpe::node {
 
 void handle_metrics(ApiContext& context, const net::HttpRequest& request, const net::Reply& reply);
 
-/// What one scrape found.
+/// The values of one scrape.
 struct NodeMetrics {
   std::vector<GpuIdentity> gpus;
-  std::map<int, GpuReading> readings;  ///< by GPU; one that could not be read is missing
+  std::map<int, GpuReading> readings;  ///< by GPU, without GPUs that could not be read
   std::map<int, CpuEnergy> cpus;
   Controller::Counts counts;
   std::size_t troubles = 0;

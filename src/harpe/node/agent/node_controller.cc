@@ -17,7 +17,7 @@ namespace harpe::node {
 namespace {
 
 constexpr std::size_t kMostWaiting = 4096;
-/// Counters wrap; read so often, none is missed (device.h).
+/// Interval of readings, short enough that no wrap of a counter is missed (device.h).
 constexpr std::chrono::seconds kBetweenReadings{20};
 
 }  // namespace
@@ -70,8 +70,8 @@ void CpuOwner::run() {
 
 namespace {
 
-constexpr std::chrono::seconds kRestorePatience{10};  ///< with drivers, at the start
-constexpr Seconds kBetweenLooks{2};                   ///< at who computes on a GPU
+constexpr std::chrono::seconds kRestorePatience{10};  ///< longest wait for drivers at the start
+constexpr Seconds kBetweenLooks{2};  ///< interval of checks which processes compute on a GPU
 
 Status check(const ControllerOptions& options) {
   if (!(options.minimum_dwell.value >= 0 && options.minimum_dwell.value <= 60)) {
@@ -137,7 +137,8 @@ void restore_and_wait(const NodeState& state, const std::vector<GpuIdentity>& gp
                              [&]() HARPE_REQUIRES(progress->mutex) { return progress->left == 0; });
 }
 
-/// GPUs of the policy that this node lacks are allowed, because one policy may serve many nodes.
+/// Reports GPUs of the policy that this node lacks. This is not an error, because one policy can be
+/// used on many nodes.
 void report_unknown_gpus(const Policy& policy, const std::vector<GpuIdentity>& gpus,
                          AgentEvents& events) {
   std::string names;
@@ -176,7 +177,7 @@ struct PowerListeners::Listener {
 
   Mutex mutex;
   std::function<void(int, const GpuReading&)> heard
-      HARPE_GUARDED_BY(mutex);  ///< empty when the handle is gone
+      HARPE_GUARDED_BY(mutex);  ///< empty after the handle is destroyed
 
   void hear(int gpu, const GpuReading& reading) {
     const MutexLock lock(mutex);
@@ -199,7 +200,7 @@ std::shared_ptr<void> PowerListeners::add(std::function<void(int, const GpuReadi
                                     });
     owners_[i]->set_listening(true);
   }
-  // The handle's end waits for a call in progress; after it, none comes.
+  // Destroying the handle waits for a call in progress; no call follows.
   return {listener.get(), [listener](void*) {
             const MutexLock lock(listener->mutex);
             listener->heard = nullptr;
@@ -238,11 +239,11 @@ NodeController::NodeController(Policy policy, ControllerOptions options, Clock& 
       events_(options_.on_event),
       listeners_(owners_, clock) {}
 
-// Not inlined, as operator new, or g++ 12 compares what both call.
+// Not inlined, like operator new, because g++ 12 would compare the functions that both call.
 [[gnu::noinline]] void NodeController::operator delete(NodeController* controller,
                                                        std::destroying_delete_t /*how*/) {
   if (!controller->end()) {
-    // Known to leak checkers: it is meant.
+    // Reachable for leak checkers: this leak is intended.
     static std::atomic<NodeController*> left_behind;
     left_behind = controller;
     return;
@@ -253,13 +254,13 @@ NodeController::NodeController(Policy policy, ControllerOptions options, Clock& 
 
 bool NodeController::end() {
   if (loop_thread_.joinable()) {
-    // After what was posted before.
+    // Stops after everything posted earlier has run.
     loop_.post([this] { loop_.stop(); });
     loop_thread_.join();
   }
   clock_listener_.reset();
   if (leases_ != nullptr) leases_->stop();
-  // All at once, so that slow drivers are waited for together.
+  // All owners shut down at once, so that waits for slow drivers overlap.
   for (const auto& owner : owners_) owner->begin_shutdown();
   const Seconds patience = options_.longest_shutdown + options_.longest_hang;
   const auto until = std::chrono::steady_clock::now() +
@@ -283,7 +284,7 @@ Status NodeController::begin(Devices devices) {
   } else {
     HARPE_TRY(state_.open(options_.state_file, devices, events_));
   }
-  // What was left changed is restored before anything else that can fail.
+  // Settings that an earlier agent left changed are restored before anything else can fail.
   Status logs = open_audit_log(options_.audit_log, audit_, events_, clock_.now());
   start_owners(std::move(devices));
   restore_and_wait(state_, identities_, owners_, events_);
@@ -371,18 +372,17 @@ Status NodeController::open_clock_socket() {
   return ok_status();
 }
 
-// Not inlined, or g++ 12 sees through it where it is deleted, and warns of a delete that does not
-// match.
+// Not inlined, because g++ 12 would warn of a mismatched delete where the object is deleted.
 [[gnu::noinline]] void* NodeController::operator new(std::size_t size) {
   return ::operator new(size);
 }
 
-// --- What may be done.
+// --- Permissions.
 
 Status NodeController::check_readable(const net::Peer& peer, int gpu, bool control_will_do) const {
   HARPE_TRY(NodeLeases::check_gpu(gpu, identities_.size()));
   const GpuIdentity& identity = identities_[static_cast<std::size_t>(gpu)];
-  // What can be set is no secret to those who may set it at times.
+  // A client that may set a control at some times may always read what can be set.
   const Allowance allowed = policy_.allowance(peer, identity, policy_.required(peer, identity));
   if (allowed.read || (control_will_do && allowed.may_control())) return ok_status();
   return Error::of(ErrorCode::kNoPermission,
@@ -435,7 +435,7 @@ void NodeController::apply(const net::Peer& peer, const std::string& lease, int 
   owners_[static_cast<std::size_t>(gpu)]->ask<Applied>(
       done,
       [this, peer, lease, gpu, control, setting](GpuControl& gpu_control) -> Result<Applied> {
-        // It may have ended while this waited.
+        // The lease may have ended while this call waited.
         auto holder = HARPE_TRY(leases_->holder(peer, lease, gpu, control));
         return gpu_control.apply(holder, setting, clock_.now());
       },
@@ -495,7 +495,7 @@ Controller::Counts NodeController::counts() const {
   return counts;
 }
 
-// --- What is said.
+// --- Reports.
 
 std::vector<std::string> NodeController::troubles() const {
   std::vector<std::string> troubles;

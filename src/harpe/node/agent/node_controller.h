@@ -1,7 +1,7 @@
 #pragma once
 /// \file
 /// The controller of a node (controller.h): the owners of its GPUs, its leases (lease_keeper.h),
-/// and a thread that watches what ends leases. This header is private to the room.
+/// and a thread that watches for events that end leases. This header is private to the room.
 
 #include <atomic>
 #include <cstddef>
@@ -36,7 +36,7 @@ class CpuOwner {
   explicit CpuOwner(std::vector<std::unique_ptr<Cpu>> cpus);
   CpuOwner(const CpuOwner&) = delete;
   CpuOwner& operator=(const CpuOwner&) = delete;
-  /// Serves what is queued, then ends the thread.
+  /// Serves all queued requests, then ends the thread.
   ~CpuOwner();
 
   int count() const { return static_cast<int>(cpus_.size()); }
@@ -56,7 +56,7 @@ class CpuOwner {
 /// Listeners to the power of GPUs. Owners poll power only while there is a listener. Thread-safe.
 class PowerListeners {
  public:
-  /// \param owners  of all GPUs, by their index; must outlive this, and be complete before `add`
+  /// \param owners  owners of all GPUs by index; must outlive this, and be complete before `add`
   PowerListeners(const std::vector<std::unique_ptr<GpuOwner>>& owners, Clock& clock)
       : owners_(owners), clock_(clock) {}
 
@@ -77,10 +77,10 @@ class PowerListeners {
 class NodeController final : public Controller {
  public:
   NodeController(Policy policy, ControllerOptions options, Clock& clock);
-  /// Leaves everything behind where a driver's call hangs: its thread still works with it.
+  /// Leaks the controller if a driver call hangs, because the thread of the call still uses it.
   static void operator delete(NodeController* controller, std::destroying_delete_t how);
   static void* operator new(std::size_t size);
-  /// Opens files, starts threads, restores what is left. Once, before all else.
+  /// Opens files, starts threads, and restores settings left changed. Call once, before all else.
   Status begin(Devices devices);
 
   std::vector<std::string> events() const override { return events_.all(); }
@@ -119,7 +119,7 @@ class NodeController final : public Controller {
   Counts counts() const override;
 
  private:
-  /// What destruction begins with: false where a driver's call hangs.
+  /// Ends all leases and threads before the destruction. Returns false if a driver call hangs.
   bool end();
   void start_owners(Devices devices);
   Status open_clock_socket();
@@ -128,7 +128,7 @@ class NodeController final : public Controller {
 
   /// Runs all work that is due and schedules its next call. On the loop's thread.
   void keep_house();
-  /// Has it called soon. From any thread.
+  /// Schedules a call of `keep_house` at once. Thread-safe.
   void call_house_keeper();
 
   const Policy policy_;

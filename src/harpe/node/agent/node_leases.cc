@@ -10,7 +10,7 @@
 namespace harpe::node {
 namespace {
 
-/// By whom limits are counted.
+/// Returns true if the peer is root.
 bool is_root(const net::Peer& peer) {
   return peer.uid == 0;
 }
@@ -30,7 +30,7 @@ NodeLeases::NodeLeases(std::vector<GpuIdentity> gpus, Policy policy, LeaseLimits
       limits_(limits),
       book_(static_cast<int>(gpus_.size()), std::move(new_id)) {}
 
-// --- What may be done.
+// --- Permissions.
 
 Status NodeLeases::check_gpu(int gpu, std::size_t gpus) {
   if (gpu >= 0 && gpu < static_cast<int>(gpus)) return ok_status();
@@ -127,7 +127,7 @@ bool NodeLeases::has_proven() const {
                              [](const LeaseEntry& lease) { return !lease.proven.empty(); });
 }
 
-// --- What is noted.
+// --- Audit lines.
 
 AuditEntry NodeLeases::line(const net::Peer& peer, const char* action, const std::string& lease,
                             const std::vector<int>& gpus, std::string result) const {
@@ -217,7 +217,7 @@ Result<LeaseEntry> NodeLeases::take_implied(const net::Peer& peer, std::vector<i
   if (const LeaseEntry* known = book_.implied(peer)) {
     all.insert(all.end(), known->gpus.begin(), known->gpus.end());
   }
-  // A GPU that is added does not make the others stay longer than the policy allows them.
+  // An added GPU does not extend the lease of the others beyond the policy.
   const auto allowed = term(peer, all, proven);
   if (!allowed.ok()) return noted(peer, gpus, allowed.error());
   return noted(peer, gpus,

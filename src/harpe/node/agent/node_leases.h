@@ -1,14 +1,14 @@
 #pragma once
 /// \file
-/// The leases of a node as a state machine: events go in with the time, what has to be done comes
-/// out. It has no threads, files, devices or clock, so that a life can be replayed from its events.
+/// The leases of a node as a state machine. Its input is events with their times, its output the
+/// effects to carry out. It has no threads, files, devices or clock, so events can be replayed.
 ///
-/// Invariants: those of the book (lease_book.h); a lease is only ever for what the policy allows
-/// its holder to set; every lease that is granted ends in exactly one `Ended`, whose controls are
-/// restored on each of its GPUs before a later lease sets anything there.
+/// Invariants: those of the book (lease_book.h). A lease only covers GPUs that the policy lets its
+/// holder set. Every granted lease ends in exactly one `Ended`, whose controls are restored on each
+/// of its GPUs before a later lease sets anything there.
 ///
-/// Limits: a user holds at most `LeaseLimits::per_user` leases and takes so many a second, so that
-/// neither the book nor the audit log grows without end. Root is exempt from the rate.
+/// Limits: `LeaseLimits` bounds the leases that a user holds and the rate of taking them, so that
+/// the book and the audit log stay bounded. Root is exempt from the rate.
 ///
 /// Not thread-safe. Each call is O(leases x GPUs).
 
@@ -27,64 +27,65 @@
 
 namespace harpe::node {
 
-/// Why a lease ends.
+/// Reasons for the end of a lease.
 enum class LeaseEnd : unsigned char {
   kReleased,
   kExpired,
   kProcessEnded,
   kChannelClosed,
-  kRightLost,  ///< what the policy requires of client and GPU does not hold any more
-  kNotLogged,  ///< it could not be written to the audit log, and never was in force
+  kRightLost,  ///< a proof that the policy requires of client and GPU no longer holds
+  kNotLogged,  ///< the lease could not be written to the audit log and never was in force
   kAgentStops
 };
-/// "release", "expire", ...: what the audit log calls it.
+/// Returns the action in the audit log: "release", "expire", ...
 const char* action_of(LeaseEnd end);
 
-/// What has to be done after an event, in this order.
+/// The effects of events, to be carried out in this order.
 struct LeaseEffects {
   struct Ended {
     LeaseEntry lease;
     LeaseEnd why = LeaseEnd::kReleased;
   };
-  std::vector<Ended> ended;         ///< to be restored
-  std::vector<AuditEntry> log;      ///< to be written
-  std::vector<AuditEntry> refused;  ///< to be gathered
-  int taken = 0;                    ///< new leases
-  bool expiry = false;              ///< the next one may be at another time
+  std::vector<Ended> ended;         ///< leases to restore
+  std::vector<AuditEntry> log;      ///< entries to write
+  std::vector<AuditEntry> refused;  ///< refusals to gather
+  int taken = 0;                    ///< number of new leases
+  bool expiry = false;              ///< true if the time of the next expiry may have changed
 };
 
 class NodeLeases {
  public:
-  /// What is proven of a peer and a GPU; asked only for what the policy requires.
+  /// Returns the proofs in `wanted` that hold for a peer and a GPU. Called only with proofs that
+  /// the policy requires.
   using ProvenOf = std::function<Proofs(const net::Peer& peer, int gpu, Proofs wanted)>;
 
-  /// \param new_id  makes an identifier that cannot be guessed and that was never made before.
+  /// \param new_id  returns a new identifier that is unique and cannot be guessed.
   NodeLeases(std::vector<GpuIdentity> gpus, Policy policy, LeaseLimits limits,
              std::function<std::string()> new_id);
 
-  // Events. What they refuse is in the effects as well.
+  // Events. The effects include refusals.
   Result<LeaseEntry> take(const net::Peer& peer, const LeaseRequest& request,
                           const ProvenOf& proven, Instant now);
-  /// The lease of this peer's process, made or grown to hold these GPUs; each of its GPUs' policies
-  /// bounds how long it lasts.
+  /// Returns the lease of this peer's process, after taking it or extending it to these GPUs. Its
+  /// duration is the shortest that the policy allows for any of its GPUs.
   Result<LeaseEntry> take_implied(const net::Peer& peer, std::vector<int> gpus,
                                   const ProvenOf& proven, Instant now);
   Status renew(const net::Peer& peer, const std::string& id, Seconds duration,
                const ProvenOf& proven, Instant now);
-  /// Root may end any.
+  /// Ends a lease at the request of its user or of root.
   Status release(const net::Peer& peer, const std::string& id, Instant now);
-  /// Something ended it; nothing happens where it has ended before.
+  /// Ends a lease for any reason. Does nothing if the lease has ended before.
   void end(const std::string& id, LeaseEnd why, Instant now);
-  /// Time has passed.
+  /// Ends the leases that have expired at `now`.
   void tick(Instant now);
-  /// Ends those whose right is not proven any more.
+  /// Ends leases with a proof that no longer holds.
   void check_rights(const ProvenOf& proven, Instant now);
   void stop(Instant now);
-  /// Something was asked that is refused for lack of a lease.
+  /// Records the refusal of a request without a usable lease.
   void refused(const net::Peer& peer, const std::string& lease, const std::string& what,
                const Error& error);
 
-  /// What has gathered since the last call.
+  /// Returns the effects since the last call.
   LeaseEffects take_effects();
 
   // Views.
@@ -92,23 +93,23 @@ class NodeLeases {
   const Policy& policy() const { return policy_; }
   const LeaseBook& book() const { return book_; }
   static Status check_gpu(int gpu, std::size_t gpus);
-  /// On whose behalf a control is set: of a lease that this peer may use now, on this GPU, for this
-  /// control.
+  /// Returns the holder for setting a control of a GPU under a lease. Fails unless this peer may
+  /// use the lease now and the lease covers this GPU and control.
   Result<Holder> holder(const net::Peer& peer, const std::string& id, int gpu, Control control,
                         Instant now) const;
-  /// The holder of all controls of a lease on one of its GPUs.
+  /// Returns the holder of all controls of a lease on one of its GPUs.
   Holder holder(const LeaseEntry& lease, int gpu) const;
-  /// Whether a lease stands on what must stay proven.
+  /// Returns true if a lease depends on a proof.
   bool has_proven() const;
 
  private:
-  /// What this peer may do on a GPU, with what is proven.
+  /// The rights of a peer on a GPU, and the proofs they depend on.
   struct Right {
     Allowance allowance;
     Proofs proven;
   };
   Right right(const net::Peer& peer, int gpu, const ProvenOf& proven) const;
-  /// How long a lease on all of these may last, and what is proven for it.
+  /// The longest duration of a lease on several GPUs, and its proofs by GPU.
   struct Term {
     Seconds longest;
     std::map<int, Proofs> proven;

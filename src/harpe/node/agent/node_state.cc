@@ -26,10 +26,10 @@ namespace harpe::node {
 namespace fs = std::filesystem;
 namespace {
 
-/// Of one size, so that the next holder overwrites all of it.
+/// Fixed width of the process id, so that the next holder overwrites all of it.
 constexpr int kNumberWidth = 12;
 
-/// The process that wrote itself into a locked file, while it lives.
+/// Returns the process id in a locked file; nullopt if there is none or the process has ended.
 std::optional<std::int64_t> holder_of(int file) {
   std::array<char, kNumberWidth> text{};
   const ssize_t size = ::pread(file, text.data(), text.size(), 0);
@@ -40,8 +40,8 @@ std::optional<std::int64_t> holder_of(int file) {
   return pid;
 }
 
-/// Returns the path that the lock file names. Empty if it names none: the file has had no holder,
-/// or one of an earlier version.
+/// Returns the path in the lock file. It is empty if the file has had no holder, or a holder of an
+/// earlier version of the agent.
 fs::path state_named_in(int file) {
   std::array<char, PATH_MAX + 1> text{};
   const ssize_t size = ::pread(file, text.data(), text.size(), kNumberWidth);
@@ -49,7 +49,7 @@ fs::path state_named_in(int file) {
   return std::string(trim({text.data(), static_cast<std::size_t>(size)}));
 }
 
-/// The directory of locks of real GPUs is made: agents must not depend on what installed it.
+/// Creates the directory of locks of real GPUs, so that agents do not depend on an installation.
 Status make_lock_directory(const fs::path& directory) {
   if (directory.parent_path() != net::kRuntimeDirectory) return ok_status();
   HARPE_TRY(net::usable_directory(directory.parent_path()));
@@ -74,7 +74,7 @@ Result<UniqueFd> lock_file(const fs::path& file, const std::string& what) {
   }
   std::array<char, kNumberWidth + 1> text{};
   std::snprintf(text.data(), text.size(), "%-*d\n", kNumberWidth - 1, static_cast<int>(::getpid()));
-  // Only messages depend on it: a full disk must not keep an agent from starting.
+  // Only messages use the text, so a full disk must not prevent an agent from starting.
   [[maybe_unused]] const auto written = ::pwrite(opened->get(), text.data(), kNumberWidth, 0);
   return opened;
 }
@@ -102,7 +102,7 @@ Status name_state(const GpuLocks& locks, const fs::path& state_file) {
   const std::string text = fs::absolute(state_file, failed).lexically_normal().string() + "\n";
   const auto size = static_cast<ssize_t>(text.size());
   for (const UniqueFd& lock : locks.files) {
-    // Half a path must not stay: a name that cannot be written is none.
+    // A path that cannot be written completely is removed.
     if (::pwrite(lock.get(), text.data(), text.size(), kNumberWidth) != size ||
         ::ftruncate(lock.get(), kNumberWidth + size) != 0) {
       const std::string why = std::generic_category().message(errno);
@@ -163,7 +163,7 @@ Status NodeState::open(const std::filesystem::path& file, const Devices& devices
   return ok_status();
 }
 
-/// Two agents would undo each other's settings.
+/// Locks the state file and the GPUs, because two agents would undo each other's settings.
 Status NodeState::take_locks(const std::filesystem::path& file, const Devices& devices) {
   auto state = lock_file(file.string() + ".lock", "the state file " + file.string());
   if (!state.ok()) {
@@ -205,7 +205,7 @@ Status NodeState::adopt_entries(const std::filesystem::path& file, const std::st
                                                            ", which says what GPU " +
                                                            found->gpus[0].uuid + " had before");
   if (!lock.ok() && lock.error().code == ErrorCode::kConflict) return lock.error();
-  if (!lock.ok()) {  // such as on a path that is read-only for this agent
+  if (!lock.ok()) {  // for example if the path is read-only for this agent
     for (const SavedGpu& saved : found->gpus) {
       const bool is_new = !file_.entry(saved.uuid).has_value();
       if (is_new && file_.put(saved).ok()) to_restore_.push_back(saved);

@@ -65,7 +65,7 @@ constexpr double kHighestLimit = 1e6;
 constexpr double kLongestLease = 30 * 24 * 3600.0;
 constexpr double kUsualLease = 3600;
 
-/// The user or group of a name in the system's database.
+/// Returns the number of the user or group with this name in the system's database.
 template <class Entry, class Find>
 std::optional<std::int64_t> account(const std::string& name, Find find,
                                     std::int64_t (*number)(const Entry&)) {
@@ -98,7 +98,7 @@ std::optional<std::int64_t> number_of_account(
   return number && *number >= 0 ? number : std::nullopt;
 }
 
-/// Calls `text` or `number` for each item of a list, or for the one value that stands alone.
+/// Calls `text` or `number` for each item of a list, or for a single value.
 template <class OnText, class OnNumber>
 void each(Fields& fields, std::string_view key, Diagnostics& diagnostics, OnText text,
           OnNumber number) {
@@ -120,7 +120,8 @@ void each(Fields& fields, std::string_view key, Diagnostics& diagnostics, OnText
   for (const JsonValue& item : value->items) one(item);
 }
 
-/// "0000:65:00.0" from how people and drivers write PCI addresses; nullopt for anything else.
+/// Returns a PCI address in the form "0000:65:00.0" from the forms that people and drivers use;
+/// nullopt for any other text.
 std::optional<std::string> pci_address(std::string text) {
   text = lower(text);
   if (std::ranges::count(text, ':') == 1) text = "0000:" + text;
@@ -287,7 +288,7 @@ Result<Policy> Policy::read(const fs::path& path) {
   const fs::path file = fs::canonical(path, error);
   if (error) return Error::io(path.string(), "cannot read the policy: " + error.message());
   Diagnostics diagnostics;
-  bool others = false;  // own what lies there
+  bool others = false;  // true if other users own a part of the path
   for (const std::string& reason : why_not_trusted(file)) {
     diagnostics.add(reason);
     others |= reason.find(" belongs to user ") != std::string::npos;

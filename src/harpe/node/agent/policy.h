@@ -1,26 +1,26 @@
 #pragma once
 /// \file
-/// Who may do what to which GPU: a TOML file that denies whatever it does not allow.
+/// The policy: a TOML file with the rights of clients on GPUs. Denies all that it does not allow.
 ///
 ///   [[allow]]
-///   users = ["alice", 1000]      # local processes of these; "*" is every local process
-///   groups = ["ml"]              # or of members of these groups
-///   tokens = ["grafana"]         # or holders of a token for these subjects, within its scopes
+///   users = ["alice", 1000]      # local processes of these users; "*": every local process
+///   groups = ["ml"]              # local processes of members of these groups
+///   tokens = ["grafana"]         # holders of tokens with these subjects, within their scopes
 ///   gpus = ["*"]                 # indices, UUIDs, PCI addresses, or "*"
 ///   read = true                  # energy, power, clocks, limits
-///   clocks_mhz = [900, 1410]     # graphics clocks that may be locked; left out: none
+///   clocks_mhz = [900, 1410]     # graphics clocks that may be locked; default: none
 ///   memory_clocks_mhz = [1215, 1215]
 ///   power_limit_w = [200, 400]
 ///   persistence_mode = true
-///   max_lease_s = 3600           # how long one lease may last before it is renewed (the default)
-///   requires = ["device"]        # counts only for GPUs that are proven to be the client's
+///   max_lease_s = 3600           # longest time until a lease must be renewed (default: 3600)
+///   requires = ["device"]        # applies only to GPUs that are proven to be the client's
 ///
 ///   [audit]
-///   when_full = "deny"           # or "allow": what a log that cannot be written means for control
+///   when_full = "deny"           # or "allow" control while the audit log cannot be written
 ///
-/// What several entries allow to one peer adds up. An entry that names no user, no GPU or no right
-/// is an error. What an entry allows to a token counts only with the token's scope: "gpu-read" to
-/// read, "gpu-control" to set, "cpu-read" for the node. docs/security.md is the threat model.
+/// A peer has the rights of all entries that match it. An entry without a client, a GPU or a right
+/// is an error. A token needs a scope for each right: "gpu-read" to read, "gpu-control" to set,
+/// "cpu-read" for the node. docs/security.md is the threat model.
 ///
 /// A policy is immutable and cheap to copy; all functions are thread-safe.
 
@@ -39,12 +39,12 @@
 
 namespace harpe::node {
 
-/// Something that the kernel or the driver shows of a client and a GPU (gpu_proof.h).
+/// A fact about a client and a GPU that the kernel or the driver proves (gpu_proof.h).
 enum class Proof : unsigned char {
-  kDevice,    ///< the client may use the GPU's device file, and is kept from others
-  kComputing  ///< a process of the client's user computes on the GPU, and none of another user's
+  kDevice,    ///< the kernel restricts device access and lets the client use the GPU's device file
+  kComputing  ///< a process of the client's user computes on the GPU, and no other user's process
 };
-/// A set of them.
+/// A set of proofs.
 class Proofs {
  public:
   constexpr Proofs() = default;
@@ -60,19 +60,19 @@ class Proofs {
  private:
   unsigned bits_ = 0;
 };
-/// "it is proven that its process may use that GPU's device file ... (requires = device)".
+/// Returns "it is proven that its process may use that GPU's device file ... (requires = device)".
 std::string text_of(Proofs proofs);
 
-/// What one peer may do to one GPU. Default: nothing.
+/// The rights of one peer on one GPU. By default none.
 struct Allowance {
   bool read = false;
   bool persistence_mode = false;
-  std::vector<ClockRange> clocks;         ///< graphics clocks; empty: none
-  std::vector<ClockRange> memory_clocks;  ///< empty: none
+  std::vector<ClockRange> clocks;         ///< allowed graphics clocks; empty if none
+  std::vector<ClockRange> memory_clocks;  ///< allowed memory clocks; empty if none
   struct WattRange {
     Watts lowest, highest;
   };
-  std::vector<WattRange> power_limits;  ///< empty: none
+  std::vector<WattRange> power_limits;  ///< allowed power limits; empty if none
   Seconds max_lease{0};
 
   bool may_control() const {
@@ -84,29 +84,30 @@ class Policy {
  public:
   /// Allows nothing to any client.
   Policy() = default;
-  /// All errors at once, with line and column. Unknown keys, users or groups are errors.
+  /// Parses a policy. Reports all errors at once, with line and column, including unknown keys,
+  /// users and groups.
   static Result<Policy> parse(std::string_view text, const std::string& file);
-  /// Refuses, naming what is wrong, a file that others than root and this process's user could
-  /// write (itself or the directories above it).
+  /// Reads a policy file. Fails, with the reasons, if users other than root and this process's user
+  /// could write the file or a directory above it.
   static Result<Policy> read(const std::filesystem::path& path);
 
-  /// What all entries allow of which it is proven what they require.
+  /// Returns the rights from entries for this peer and GPU that require only proofs in `proven`.
   Allowance allowance(const net::Peer& peer, const GpuIdentity& gpu, Proofs proven = {}) const;
-  /// What entries for this peer and GPU require.
+  /// Returns the proofs that entries for this peer and GPU require.
   Proofs required(const net::Peer& peer, const GpuIdentity& gpu) const;
-  /// What any entry requires of any client.
+  /// Returns the proofs that any entry requires.
   Proofs required() const;
-  /// Whether control goes on while the audit log cannot be written.
+  /// Returns true if control is allowed while the audit log cannot be written.
   bool goes_on_without_audit() const;
-  /// GPUs that are named and are none of these, each once, as text; UUIDs in lower case.
+  /// Returns the policy's names of GPUs that are not in `gpus`, each once; UUIDs in lower case.
   std::vector<std::string> gpus_not_among(const std::vector<GpuIdentity>& gpus) const;
-  /// Whether the peer may read CPU energy and the metrics of the whole node: where it may read
-  /// "*" of the GPUs.
+  /// Returns true if the peer may read CPU energy and the metrics of the whole node: an entry lets
+  /// it read all GPUs ("*"), and a token has the scope "cpu-read".
   bool may_read_node(const net::Peer& peer) const;
 
  private:
   struct Rule;
-  std::shared_ptr<const std::vector<Rule>> rules_;  ///< null: nothing is allowed
+  std::shared_ptr<const std::vector<Rule>> rules_;  ///< null if nothing is allowed
   bool goes_on_without_audit_ = false;
 };
 

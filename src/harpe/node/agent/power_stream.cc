@@ -19,12 +19,12 @@ namespace harpe::node {
 namespace {
 
 /// The newest event of each device, written once for all listeners of a power stream. Events are
-/// published in rounds, so that each listener is sent to once a round, however many devices
+/// published in rounds, so that each listener receives one message per round, however many devices
 /// changed. Thread-safe.
 class PowerBoard {
  public:
-  /// Sets the event of a device for the next round. `value` is the event without its time: if it
-  /// equals the value put before, nothing changes and this returns false.
+  /// Sets the event of a device for the next round. `value` is the event without its time. Returns
+  /// false and changes nothing if it equals the previous value.
   bool put(int device, const std::string& value, std::string event) {
     const MutexLock lock(mutex_);
     Entry& entry = entries_[device];
@@ -34,7 +34,7 @@ class PowerBoard {
     return true;
   }
 
-  /// Publishes the events put since the last round.
+  /// Publishes the events set since the last round.
   void publish() {
     const MutexLock lock(mutex_);
     ++publications_;
@@ -45,7 +45,7 @@ class PowerBoard {
     }
   }
 
-  /// The last publication that a listener was sent, for each of its devices.
+  /// Number of the last publication sent to a listener, for each of its devices.
   using Seen = std::vector<std::uint64_t>;
 
   /// Returns the newest events of `devices` that were published since `seen`, and updates `seen`.
@@ -92,7 +92,7 @@ constexpr const char* kHeartbeatText = ": hb\n\n";
 /// The stream of one listener.
 class PowerListener final : public net::EventStream {
  public:
-  /// \param client  the client that the listener counts for
+  /// \param client  the client whose number of listeners is limited
   PowerListener(std::shared_ptr<const PowerBoard> board, std::vector<int> devices,
                 std::string client)
       : board_(std::move(board)),
@@ -117,7 +117,7 @@ class PowerListener final : public net::EventStream {
     return text;
   }
 
-  /// Called after a round: wakes the connection if there are new events for it.
+  /// Wakes the connection if there are new events for it. Called after a round.
   void after_round() {
     {
       const MutexLock lock(mutex_);
@@ -126,7 +126,7 @@ class PowerListener final : public net::EventStream {
     wake();
   }
 
-  /// Called once a period: sends a heartbeat if the period had no event.
+  /// Sends a heartbeat if the last period had no event. Called once a period.
   void heartbeat() {
     {
       const MutexLock lock(mutex_);
@@ -187,7 +187,7 @@ struct PowerStream::State : std::enable_shared_from_this<State> {
   State(Controller& given_controller, net::ServerLoop& given_loop, Clock& given_clock)
       : controller(given_controller), loop(given_loop), clock(given_clock) {}
 
-  // --- What is heard, on threads of the controller.
+  // --- Readings, on threads of the controller.
 
   void heard(int gpu, const GpuReading& reading) {
     if (!reading.power) return;
@@ -245,7 +245,7 @@ struct PowerStream::State : std::enable_shared_from_this<State> {
     next_round = clock.now() + std::max(kRound, pace);
   }
 
-  /// Ends polling for which no listener is left, and shows the others that the line is up.
+  /// Ends polling of GPUs if they have no listener, and sends heartbeats to all listeners.
   void beat() {
     if (alive(gpu_listeners).empty()) polling_gpus.reset();
     const auto all = everyone();

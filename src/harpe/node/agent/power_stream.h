@@ -1,12 +1,11 @@
 #pragma once
 /// \file
-/// Power as it changes, as server-sent events. Devices are polled only while there are listeners,
-/// once for all of them, and each event is written once for all who hear it.
+/// Streams of server-sent events with changes of power. Devices are polled only while there are
+/// listeners. All listeners share one poll of a device and one text of an event.
 ///
-/// What it costs is bounded: listeners are sent to in rounds, no more often than every 50 ms and
-/// `kMostSends` times a second over all of them, so a thousand listeners hear of each change within
-/// 100 ms. There are at most `kMostListeners`, of one client at most `kMostOfClient`, and
-/// `kForRoot` more for root.
+/// The cost is bounded. Events are sent in rounds, at most one every 50 ms and at most `kMostSends`
+/// sends per second in total, so a thousand listeners receive each change within 100 ms. At most
+/// `kMostListeners` exist, at most `kMostOfClient` of one client, and `kForRoot` more for root.
 
 #include <memory>
 #include <string>
@@ -18,36 +17,36 @@
 
 namespace harpe::node {
 
-/// Milliseconds since 1970 of an instant.
+/// Returns an instant in milliseconds since 1970.
 std::int64_t unix_milliseconds(Instant instant, Clock& clock);
 
 class PowerStream {
  public:
-  /// How events are written.
+  /// Formats of events.
   enum class Format : unsigned char {
-    kZeusd,   ///< zeusd's: only power, in milliwatts
+    kZeusd,   ///< zeusd's format: only power, in milliwatts
     kNative,  ///< all readings of a GPU
   };
   static constexpr Seconds kHeartbeat{2};
   static constexpr Seconds kCpuPoll{0.1};
   static constexpr Seconds kRound{0.05};
-  static constexpr double kMostSends = 10'000;  ///< a second
+  static constexpr double kMostSends = 10'000;  ///< sends per second
   static constexpr std::size_t kMostListeners = 4096, kMostOfClient = 1024, kForRoot = 64;
 
-  /// Lives on the thread of `loop`.
+  /// Must be used on the thread of `loop`.
   PowerStream(Controller& controller, net::ServerLoop& loop, Clock& clock);
   ~PowerStream();
-  /// Listens no more; before the controller goes.
+  /// Ends listening to the controller. Call before the controller is destroyed.
   void close();
   PowerStream(const PowerStream&) = delete;
   PowerStream& operator=(const PowerStream&) = delete;
 
-  /// A body that begins with the present value of each GPU and goes on with each change; a comment
-  /// `: hb` every two seconds without one. The caller has checked that the peer may read them.
-  /// `kUnavailable` where there are too many; `request.client` is by what they are counted.
+  /// Returns a response body with the present value of each GPU, then each change, and a comment
+  /// `: hb` every two seconds without a change. The caller must check that the peer may read the
+  /// GPUs. Fails with `kUnavailable` on too many listeners in total or of `request.client`.
   Result<std::shared_ptr<net::EventStream>> gpus(std::vector<int> gpus, Format format,
                                                  const net::HttpRequest& request);
-  /// The same for CPUs (zeusd's format), in the name of the first who asks.
+  /// Returns such a body for CPUs (zeusd's format). CPUs are read as the peer of the last request.
   Result<std::shared_ptr<net::EventStream>> cpus(std::vector<int> cpus,
                                                  const net::HttpRequest& request);
 

@@ -22,7 +22,7 @@ Result<ProcessWatch> ProcessWatch::open(const net::Peer& peer) {
     return Error::of(ErrorCode::kNotSupported, "cannot watch process " + std::to_string(peer.pid) +
                                                    ": " + std::generic_category().message(errno));
   }
-  // What was opened is the peer only if it is as old as the peer.
+  // The opened process is the peer only if both have the same start time.
   if (peer.start_ticks == 0 || net::start_of_process(peer.pid) != peer.start_ticks) return ended();
   return ProcessWatch(std::move(descriptor));
 }

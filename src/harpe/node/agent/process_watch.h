@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// When the process at the other end of a Unix socket ends: from the kernel alone.
+/// Detection of the end of the process at the other end of a Unix socket, by the kernel alone.
 
 #include <utility>
 
@@ -10,15 +10,15 @@
 
 namespace harpe::node {
 
-/// Knows when one process ends, however it ends, and is not fooled when its number is used again.
+/// A watch on the end of one process, in any way. Reuse of the process id does not affect it.
 /// Source: pidfd_open(2).
 class ProcessWatch {
  public:
-  /// Fails with `kNotFound` when the process of the peer has ended already, `kNotSupported` when
-  /// the peer is no local process or the kernel cannot watch it.
+  /// Opens a watch on the process of the peer. Fails with `kNotFound` if the process has ended, and
+  /// with `kNotSupported` if the peer is no local process or the kernel cannot watch it.
   static Result<ProcessWatch> open(const net::Peer& peer);
 
-  /// Becomes readable when the process ends.
+  /// Returns a descriptor that becomes readable when the process ends.
   int descriptor() const { return descriptor_.get(); }
 
  private:

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// How often something may happen: `burst` times at once, and `per_second` in the long run.
+/// A rate limit (token bucket): `burst` events at once, and `per_second` in the long run.
 
 #include <algorithm>
 
@@ -13,7 +13,7 @@ class RateLimit {
   RateLimit(double per_second, double burst)
       : per_second_(per_second), burst_(burst), left_(burst) {}
 
-  /// Whether it may happen once more; then it counts.
+  /// Counts one event and returns true if it is within the limit; else returns false.
   bool take(Instant now) {
     left_ = left(now);
     last_ = std::max(last_, now);
@@ -21,9 +21,9 @@ class RateLimit {
     left_ -= 1;
     return true;
   }
-  /// Until it may happen again.
+  /// Returns the time until the next event is allowed.
   Seconds wait(Instant now) const { return {std::max(0.0, (1 - left(now)) / per_second_)}; }
-  /// Whether it is as if it had never happened.
+  /// Returns true if the full burst is available again.
   bool is_full(Instant now) const { return left(now) >= burst_; }
 
  private:

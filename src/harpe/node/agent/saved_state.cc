@@ -72,7 +72,7 @@ nlohmann::json json_of(const SavedLock& lock) {
 constexpr std::size_t kLargest = 4 << 20;
 constexpr std::size_t kBlock = 4096;
 
-/// The first free name of a kind; the last of a hundred is overwritten.
+/// Returns the first free name for a damaged file; if all 100 are used, the last is overwritten.
 fs::path aside(const fs::path& path) {
   constexpr int kMost = 100;
   fs::path name;
@@ -112,9 +112,9 @@ class FileStorage final : public StateStorage {
     if (::renameat2(AT_FDCWD, spare_.c_str(), AT_FDCWD, path_.c_str(), RENAME_EXCHANGE) == 0) {
       return ok_status();
     }
-    // There is nothing to exchange with yet, or this file system cannot.
+    // There is no file to exchange with yet, or this file system cannot exchange files.
     if (::rename(spare_.c_str(), path_.c_str()) != 0) return failure(path_, "cannot write");
-    // The next text needs space too; where there is none that is said when it is written.
+    // The next text needs space too; writing it returns the error if there is none.
     (void)open_spare(padded.size());
     return ok_status();
   }
@@ -133,11 +133,11 @@ class FileStorage final : public StateStorage {
                      std::string(what) + ": " + std::generic_category().message(errno));
   }
 
-  /// The second file, with space for so many bytes.
+  /// Opens the second file and reserves space for `bytes` bytes.
   Result<UniqueFd> open_spare(std::size_t bytes) const {
     auto spare = open_trusted(spare_, O_WRONLY | O_CREAT);
     if (!spare.ok()) {
-      // Whatever lies there is not the agent's.
+      // An untrusted file there is not the agent's.
       ::unlink(spare_.c_str());
       spare = open_trusted(spare_, O_WRONLY | O_CREAT | O_EXCL);
     }
@@ -209,7 +209,7 @@ std::string text_of(const SavedState& state) {
   }
   nlohmann::json root = {{"format", kFormat}, {"boot_id", state.boot_id}, {"gpus", gpus}};
   if (state.stopped) root["stopped"] = true;
-  // Names come from drivers and clients: what is no UTF-8 must not stop a state from being saved.
+  // Drivers and clients set names: invalid UTF-8 must not prevent a state from being saved.
   return root.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
@@ -252,7 +252,7 @@ Result<StateFile::Opened> StateFile::open(std::unique_ptr<StateStorage> storage,
                             " was written: its drivers have forgotten what had been set on " +
                             std::to_string(found->gpus.size()) + " GPUs; nothing to restore");
   }
-  // Where it cannot be written, what is to be restored is restored all the same.
+  // If the file cannot be written, settings are restored nevertheless.
   (void)write();
   return opened;
 }

@@ -1,19 +1,19 @@
 #pragma once
 /// \file
-/// What GPUs were set to before the agent changed them, in a file that outlives a crash.
+/// The settings that GPUs had before the agent changed them, in a file that survives a crash.
 ///
-/// An entry is written before the first change of its kind and taken out after everything is
-/// restored, so that whatever is in the file may have been changed, and nothing else has been. The
-/// file is replaced as a whole: a crash leaves the old one or the new one.
+/// A setting is written before its first change and removed after it is restored. So every setting
+/// in the file may have been changed, and no other setting has been. The file is replaced
+/// atomically: a crash leaves either the old or the new file.
 ///
 /// JSON, format "harpe.agent-state/1":
 ///   {"format": "harpe.agent-state/1", "boot_id": "...", "stopped": true,
 ///    "gpus": [{"uuid": "GPU-...", "holder": "uid 1000, pid 4242",
 ///              "power_limit_w": 300, "persistence_mode": false,
 ///              "graphics_clocks_mhz": [900, 900], "memory_clocks_mhz": null}]}
-/// "stopped" is there when the agent ended in order: the entries are what GPUs refused to take
-/// back. A member of a GPU is there when the agent may have changed it; null clocks were not
-/// locked, as far as the driver tells (NVML does not).
+/// "stopped" exists if the agent stopped in order; the entries are then settings that could not be
+/// restored. A GPU has a member for each setting that the agent may have changed. Null clocks were
+/// not locked, or the driver does not report locks (NVML).
 
 #include <cstddef>
 #include <filesystem>
@@ -31,13 +31,13 @@
 
 namespace harpe::node {
 
-/// Stores the text of the state file, which is replaced as a whole or not at all. Not thread-safe.
+/// Storage for the text of the state file, with atomic replacement. Not thread-safe.
 class StateStorage {
  public:
   virtual ~StateStorage() = default;
 
-  virtual std::string name() const = 0;  ///< for people: its path
-  /// Returns the last text; nullopt if there is none. Fails if the text may not be this agent's.
+  virtual std::string name() const = 0;  ///< name for people: the path
+  /// Returns the last text; nullopt if there is none. Fails if another user may have written it.
   virtual Result<std::optional<std::string>> load() = 0;
   /// Replaces the text. After an error the last text is still stored.
   virtual Status replace(std::string_view text) = 0;
@@ -50,16 +50,16 @@ class StateStorage {
 /// then the two exchange their names, so that neither a crash nor a full disk leaves half a text.
 std::unique_ptr<StateStorage> make_file_storage(std::filesystem::path path, std::size_t reserve);
 
-/// Bytes of a holder that are kept, and of the file that are taken for each GPU beforehand.
+/// Largest number of bytes of a holder, and bytes of the file reserved for each GPU.
 inline constexpr std::size_t kLongestHolder = 128, kStateBytesPerGpu = 1024;
 
-/// The lock on a clock before a change; no range: none, or none that the driver tells.
+/// A clock lock before a change; `range` is nullopt if not locked or not reported by the driver.
 struct SavedLock {
   std::optional<ClockRange> range;
   friend bool operator==(const SavedLock&, const SavedLock&) = default;
 };
 
-/// One GPU before it was changed. Empty members were not changed.
+/// The settings of one GPU before they were changed. Empty members were not changed.
 struct SavedGpu {
   std::string uuid;
   std::string holder;  ///< for people
@@ -71,53 +71,54 @@ struct SavedGpu {
   friend bool operator==(const SavedGpu&, const SavedGpu&) = default;
 };
 
-/// What of it belongs to these controls.
+/// Returns `saved` without the settings of other controls.
 SavedGpu part_of(SavedGpu saved, Controls controls);
 
 struct SavedState {
-  std::string boot_id;  ///< of the kernel when the entries were made
+  std::string boot_id;  ///< boot id of the kernel when the entries were written
   std::vector<SavedGpu> gpus;
-  bool stopped = false;  ///< the agent ended in order
+  bool stopped = false;  ///< true if the agent stopped in order
   friend bool operator==(const SavedState&, const SavedState&) = default;
 };
 
-/// All errors at once: another format, unknown members, values no GPU has, a GPU twice.
+/// Parses the text of a state file. Reports all errors at once: another format, unknown members,
+/// impossible values, a duplicate GPU.
 Result<SavedState> parse_saved_state(std::string_view text, const std::string& file);
 std::string text_of(const SavedState& state);
 
-/// The kernel's random name for the time since the machine started.
+/// Returns the kernel's random id of the present boot.
 Result<std::string> this_boot_id();
 
-/// The file. Thread-safe; `put` and `take_out` return when the file is on the disk.
+/// The state file. Thread-safe; `put` and `take_out` return when the file is on the disk.
 class StateFile {
  public:
-  /// What the last agent left.
+  /// The settings that the last agent left changed.
   struct Opened {
     std::vector<SavedGpu> to_restore;
-    bool stopped = false;             ///< it ended in order, and could not put these back
-    std::vector<std::string> events;  ///< what an operator should know
+    bool stopped = false;             ///< true if that agent stopped in order and failed to restore
+    std::vector<std::string> events;  ///< events for the operator
   };
   /// Reads and takes over the file:
-  /// * none: nothing to restore;
-  /// * of this boot: its entries are to be restored, and stay in the file until they are;
+  /// * no file: there is nothing to restore;
+  /// * of this boot: its entries are to be restored, and stay in the file until then;
   /// * of an earlier boot: the driver has forgotten the settings, so nothing is restored; an event
   ///   reports it;
   /// * damaged, or writable by others: moved aside (`.damaged-N`). The changed settings are not
-  ///   known, and a guess could undo what an administrator set, so nothing is restored. An event
+  ///   known, and a guess could undo an administrator's setting, so nothing is restored. An event
   ///   reports it with the remedy.
-  /// What is to be restored does not depend on whether the file can be written: see `trouble`.
-  /// Fails only where a damaged file cannot be moved aside.
+  /// The entries are to be restored even if the file cannot be written: see `trouble`. Fails only
+  /// if a damaged file cannot be moved aside.
   Result<Opened> open(std::unique_ptr<StateStorage> storage, const std::string& boot_id);
 
   /// Writes (or replaces) the entry of one GPU.
   Status put(const SavedGpu& gpu);
   Status take_out(const std::string& uuid);
-  /// The entry of one GPU; nullopt: everything of it is back.
+  /// Returns the entry of one GPU; nullopt if all its settings are restored.
   std::optional<SavedGpu> entry(const std::string& uuid);
-  /// Writes that the agent ends in order.
+  /// Records in the file that the agent stops in order.
   Status mark_stopped();
-  /// Why the file could not be written when that was tried last; empty: it could. Nothing is set
-  /// meanwhile that is not in it already.
+  /// Returns why the last write of the file failed; empty if it succeeded. While writes fail, only
+  /// settings already in the file may be changed.
   std::string trouble() const;
 
  private:

@@ -85,8 +85,7 @@ Status check_agent_options(const AgentOptions& options) {
 
 namespace {
 
-/// A log may be a device, such as /dev/null; a file has to be one that others cannot have put
-/// there.
+/// Opens the log: a device, such as /dev/null, or a file that other users cannot have created.
 Result<net::ServerLog> open_log(const std::filesystem::path& path) {
   std::error_code error;
   if (!path.empty() && !std::filesystem::is_character_file(path, error)) {
@@ -95,13 +94,14 @@ Result<net::ServerLog> open_log(const std::filesystem::path& path) {
   return net::ServerLog::open("harpe agent", path);
 }
 
-/// As many open files as this process may have, or what the agent's unit would give it.
+/// Raises the limit of open files as far as allowed, for root to the limit of the agent's unit.
+/// Returns the new limit.
 std::uint64_t raise_files() {
   constexpr rlim_t kWanted = 65536;
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_max < kWanted) {
     limit.rlim_max = kWanted;
-    ::setrlimit(RLIMIT_NOFILE, &limit);  // root alone may
+    ::setrlimit(RLIMIT_NOFILE, &limit);  // succeeds only for root
   }
   return net::raise_file_limit();
 }
@@ -126,7 +126,7 @@ net::HttpLimits fit_to_files(net::HttpLimits limits, std::uint64_t files, std::s
 
 namespace {
 
-/// Where the sockets lie and who may connect is checked first.
+/// Opens the sockets after checks of their directory and of who may connect.
 Result<std::vector<net::OpenSocket>> open_checked_sockets(const AgentOptions& options) {
   if (const auto directory = options.socket.path.parent_path();
       !directory.empty() && std::filesystem::exists(directory)) {
@@ -141,7 +141,7 @@ Result<std::vector<net::OpenSocket>> open_checked_sockets(const AgentOptions& op
   return sockets;
 }
 
-/// \returns  what the sockets are called
+/// \returns  the names of the sockets
 Result<std::vector<std::string>> serve_sockets(net::HttpServer& server,
                                                std::vector<net::OpenSocket>& sockets,
                                                const AgentOptions& options) {
@@ -158,7 +158,7 @@ Result<std::vector<std::string>> serve_sockets(net::HttpServer& server,
   return names;
 }
 
-/// As many connections as open files allow.
+/// Limits the number of connections to what open files allow.
 void fit_limits(AgentOptions& options, std::size_t gpus,
                 const std::function<void(const std::string&)>& write_log) {
   const std::uint64_t files = raise_files();
@@ -175,7 +175,7 @@ void fit_limits(AgentOptions& options, std::size_t gpus,
 Status run_agent(Devices devices, Result<Policy> policy, AgentOptions options,
                  const std::function<void(std::string_view)>& ready) {
   HARPE_TRY(check_agent_options(options));
-  ::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error of its write
+  ::signal(SIGXFSZ, SIG_IGN);  // a write beyond the file size limit returns an error
   const Result<std::shared_ptr<net::TokenKeys>> keys =
       net::TokenKeys::read({.keys = options.signing_key, .revoked = options.revoked_tokens});
   Result<net::ServerLog> log = open_log(options.log);
@@ -185,12 +185,12 @@ Status run_agent(Devices devices, Result<Policy> policy, AgentOptions options,
   };
   fit_limits(options, devices.gpus.size(), write_log);
   ApiOptions api = api_options(options, devices);
-  // Clients must find nothing that outlives what it works with: see AgentApi.
+  // In this order, so that no object outlives the objects that it uses: see AgentApi.
   net::ServerLoop loop;
   options.controller.on_event = write_log;
   std::unique_ptr<Controller> controller = HARPE_TRY(Controller::start(
       std::move(devices), policy.ok() ? *policy : Policy(), options.controller, system_clock()));
-  // What a crashed agent left changed is back: from here on a start may fail.
+  // Settings that a crashed agent left are restored: from here on the start may fail.
   if (!policy.ok()) return std::move(policy).error();
   if (!log.ok()) return std::move(log).error();
   api.token_keys = HARPE_TRY(keys);

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// The agent as a process: sockets, signals, systemd, and the controller behind them.
+/// The process of the agent: sockets, signals, systemd, and the controller behind them.
 
 #include <filesystem>
 #include <functional>
@@ -18,12 +18,12 @@ namespace harpe::node {
 
 struct AgentOptions {
   net::UnixSocketOptions socket{.path = "/run/harpe/agent.sock", .who = "agent"};
-  std::filesystem::path log;             ///< empty: standard error
-  std::filesystem::path signing_key;     ///< of tokens; empty: none are known
-  std::filesystem::path revoked_tokens;  ///< see net/service/token_keys.h; empty: none are
-  std::string tcp;                       ///< "ADDRESS:PORT"; empty: no TCP
+  std::filesystem::path log;             ///< log file; empty for standard error
+  std::filesystem::path signing_key;     ///< signing key of tokens; empty if tokens are not used
+  std::filesystem::path revoked_tokens;  ///< see net/service/token_keys.h; empty if there are none
+  std::string tcp;                       ///< "ADDRESS:PORT"; empty for no TCP
   std::optional<net::TlsFiles> tls;
-  bool tokens_everywhere = false;  ///< on the Unix socket, too
+  bool tokens_everywhere = false;  ///< if true, tokens are required on the Unix socket too
   std::set<std::string> groups{kGpuControl, kGpuRead, kCpuRead};
   net::HttpLimits limits{
       .is_vital = [](const net::HttpRequest& head) { return head.path == "/health"; },
@@ -33,20 +33,21 @@ struct AgentOptions {
   std::string version;
 };
 
-/// Checks what can be wrong with the options before any device is opened.
+/// Checks the options for errors that are detectable before a device is opened.
 Status check_agent_options(const AgentOptions& options);
 
-/// Open files beside connections over HTTP: what a node of so many GPUs needs for leases, clock
-/// channels, drivers and logs.
+/// Returns the number of open files that a node with `gpus` GPUs needs in addition to HTTP
+/// connections: for leases, clock channels, drivers and logs.
 std::size_t files_beside_connections(std::size_t gpus);
-/// Limits that so many open files can keep, whatever was asked for: connections leave room for the
-/// rest of the agent, and those of one user leave a quarter to others.
+/// Returns the limits reduced to fit `files` open files: connections leave room for the rest of the
+/// agent, and connections of one user leave a quarter to others.
 net::HttpLimits fit_to_files(net::HttpLimits limits, std::uint64_t files, std::size_t gpus);
 
-/// Restores what a crashed agent left changed, before anything else that can fail: a policy that
-/// cannot be read, a log, a socket. Then serves until SIGTERM or SIGINT, and puts everything back.
-/// SIGHUP reopens the logs. If the terminal of the agent has closed, SIGHUP ends the agent.
-/// \param ready  called once when all sockets listen, with their names
+/// Runs the agent. First restores the settings that a crashed agent left changed, before errors of
+/// the policy, a log or a socket can end the agent. Then serves until SIGTERM or SIGINT, and
+/// restores all settings. SIGHUP reopens the logs and reloads keys; if the agent's terminal has
+/// closed, it ends the agent.
+/// \param ready  called with the name of each socket once all sockets listen
 Status run_agent(Devices devices, Result<Policy> policy, AgentOptions options,
                  const std::function<void(std::string_view)>& ready);
 

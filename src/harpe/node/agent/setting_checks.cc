@@ -59,7 +59,7 @@ Result<Applied> as_asked(Result<Applied> applied, const Setting& setting, bool d
     return Error::of(ErrorCode::kRefused, "the agent runs with --dry-run and sets nothing");
   }
   const bool is_lock = setting.kind == Setting::Kind::kLockClocks;
-  // A clock that is held back for a while is locked all the same.
+  // A clock lock counts as set even if the GPU temporarily runs at a lower clock.
   const bool is_set = is_lock ? applied->clocks == setting.clocks
                               : setting.kind != Setting::Kind::kPowerLimit || applied->honoured;
   if (!is_set) return Error::of(ErrorCode::kRefused, applied->text);

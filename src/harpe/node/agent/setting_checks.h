@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// What settings are compared with before they are made. Private to the room.
+/// Checks of settings against the policy and the GPU. Private to the room.
 
 #include <cmath>
 #include <string>
@@ -14,8 +14,7 @@
 
 namespace harpe::node {
 
-/// Returns true if two power limits are equal: drivers count in milliwatts,
-/// some in whole watts.
+/// Returns true if two power limits are equal up to rounding: drivers count in mW, some in watts.
 inline bool same_limit(Watts a, Watts b) {
   return std::abs((a - b).value) <= 0.5;
 }
@@ -23,24 +22,24 @@ inline bool same_limit(Watts a, Watts b) {
 /// Returns true if one of the allowed ranges contains `range`.
 bool is_within(ClockRange range, const std::vector<ClockRange>& allowed);
 const std::vector<ClockRange>& allowed_clocks(const Allowance& allowance, ClockDomain domain);
-/// \param clocks  rising, not empty
+/// \param clocks  in ascending order, not empty
 Megahertz nearest_clock(const std::vector<Megahertz>& clocks, Megahertz wanted);
-/// "graphics_clocks": in the audit log.
+/// Returns the action in the audit log, such as "graphics_clocks".
 const char* action_of(ClockDomain domain);
 const char* action_of(const Setting& setting);
-/// The policy's no.
+/// Returns the error of a setting that the policy does not allow.
 Error denied(const std::string& what, const std::string& allowed);
 /// Returns the applied setting, or an error if it is not in force exactly as requested, with the
 /// line of the policy that forbids it.
 Result<Applied> as_asked(Result<Applied> applied, const Setting& setting, bool dry_run);
-/// A driver that lets not even this process set a GPU says to go through the
-/// agent; here that is no help. Other errors stay as they are.
+/// Returns `status`, with another remedy if the driver denies permission: its error suggests using
+/// the agent, but this process is the agent.
 Status seen_from_agent(Status status, const std::string& gpu);
 
-// What a policy allows, and what is saved of a GPU, in words: for answers and the audit log.
+// Allowed ranges and saved settings as text, for responses and the audit log.
 
 std::string text_of(const SavedGpu& saved);  ///< "power limit 300 W, graphics clocks not locked"
-/// "900 to 1410 MHz or 1500 MHz"; "none".
+/// Returns ranges as text: "900 to 1410 MHz or 1500 MHz"; "none".
 std::string text_of(const std::vector<ClockRange>& ranges);
 std::string text_of(const std::vector<Allowance::WattRange>& ranges);
 

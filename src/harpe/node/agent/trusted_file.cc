@@ -29,7 +29,7 @@ bool is_trusted(uid_t owner) {
   return owner == 0 || owner == ::geteuid();
 }
 
-/// Why the thing itself could be changed by others; empty: it could not.
+/// Returns the reason why other users could change the file or directory; empty if they cannot.
 std::string why_writable(const struct stat& status, bool group_may) {
   if (!is_trusted(status.st_uid)) {
     return "belongs to user " + std::to_string(status.st_uid) +
@@ -109,7 +109,7 @@ Result<UniqueFd> open_trusted(const fs::path& file, int flags, unsigned mode) {
       ::open(file.c_str(), flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, mode));
   if (!opened) {
     if (errno == ELOOP) return Error::io(file.string(), "is a link, which is not followed");
-    // What a pipe that has no reader answers.
+    // The error of a pipe without a reader.
     if (errno == ENXIO) return Error::io(file.string(), "is not a regular file");
     return file_failure(file, "cannot open", errno);
   }

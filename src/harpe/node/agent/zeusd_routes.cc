@@ -1,9 +1,9 @@
 // The routes of zeusd, the daemon of Zeus, so that its clients work with the agent unchanged: same
-// paths, parameters, status codes and bodies. Behind them are leases: the first setting takes the
-// GPU for the client's process, and what was there before comes back when the process ends.
+// paths, parameters, status codes and bodies. The routes use leases: the first setting acquires a
+// lease of the GPU for the client's process; when the process ends, earlier settings are restored.
 //
-// Beyond zeusd: a GPU that another process holds answers 409; what the policy forbids, 403; power
-// streams begin with the present value and carry heartbeat comments.
+// Beyond zeusd: the status is 409 if another process holds the GPU, and 403 if the policy forbids
+// the request; power streams begin with the present value and have heartbeat comments.
 
 #include <algorithm>
 #include <cmath>
@@ -121,7 +121,7 @@ std::optional<int> first_unknown(const std::vector<int>& indices, std::size_t co
   return std::nullopt;
 }
 
-/// Returns the response of a stream that was asked for devices beyond `count`.
+/// Returns the error response of a stream if some of the requested indices are not below `count`.
 net::HttpResponse unknown_indices(const std::string& noun, const std::vector<int>& asked,
                                   std::size_t count) {
   std::vector<int> unknown;
@@ -140,10 +140,10 @@ net::HttpResponse event_stream(std::shared_ptr<net::EventStream> stream) {
           .stream = std::move(stream)};
 }
 
-/// Time between the two energy readings that a power reading of a CPU consists of.
+/// Time between the two energy readings that determine the power of a CPU.
 constexpr Seconds kCpuWindow{0.1};
 
-/// Returns the CPUs to read among `count`; or the error response.
+/// Returns the CPUs to read. If the query is invalid, sends the error response and returns nullopt.
 std::optional<std::vector<int>> cpus_to_read(const ApiContext& context, const net::HttpQuery& query,
                                              bool is_stream, const net::Reply& reply) {
   const auto asked = optional_indices(query, "cpu_ids", "CPU");
@@ -195,7 +195,7 @@ void get_cpu_power(ApiContext& context, const net::HttpRequest& request, const n
     CpuEnergy before, after;
     Seconds time;
   };
-  // The first reading, a pause on the loop, the second reading.
+  // Reads the energy, waits on the loop, and reads it again.
   const auto ask = [&context, peer = request.peer](int cpu, const Done<Window>& done) {
     context.controller.read_cpu(peer, cpu, [&context, peer, cpu, done](Result<CpuEnergy> before) {
       if (!before.ok()) return done(std::move(before).error());
@@ -256,7 +256,7 @@ template <ClockDomain domain>
 Result<std::vector<Setting>> lock_clocks(const net::HttpQuery& query) {
   const std::uint32_t lowest = HARPE_TRY(query.number("min_clock_mhz"));
   const std::uint32_t highest = HARPE_TRY(query.number("max_clock_mhz"));
-  // No clock is near the largest int; beyond it, any number is as unsupported as any other.
+  // No GPU has a clock near the largest int, so larger values can be limited.
   constexpr std::uint32_t kMost = 1'000'000'000;
   return std::vector<Setting>{{.kind = Setting::Kind::kLockClocks,
                                .domain = domain,
@@ -287,7 +287,7 @@ const std::vector<WriteRoute>& write_routes() {
 
 void apply_all(Controller& controller, const net::Peer& peer, const std::vector<Setting>& settings,
                const std::vector<int>& gpus, bool block, const net::Reply& reply) {
-  // The lease is for all or for none: a client that may not have one GPU changes none.
+  // The lease covers all GPUs or none: if the client may not use one of them, none is changed.
   const Result<Lease> lease = controller.implied_lease(peer, gpus);
   if (!lease.ok()) {
     DeviceErrors refused;
@@ -337,7 +337,7 @@ void write(ApiContext& context, const WriteRoute& route, const net::HttpRequest&
 
 // --- Readings -----------------------------------------------------------------------------------
 
-/// Returns the GPUs to read; or the error response.
+/// Returns the GPUs to read. On failure sends the error response and returns nullopt.
 std::optional<std::vector<int>> gpus_to_read(const ApiContext& context,
                                              const net::HttpRequest& request,
                                              const net::Reply& reply) {
@@ -482,7 +482,7 @@ void tell_time(ApiContext& context, const net::HttpRequest& /*request*/, const n
       200, {{"timestamp_ms", unix_milliseconds(context.clock.now(), context.clock)}}));
 }
 
-/// Reached only with a verified token.
+/// Handles a request for the client's identity. Called only with a verified token.
 void who_am_i(ApiContext& context, const net::HttpRequest& request, const net::Reply& reply) {
   net::OrderedJson document{{"sub", request.peer.token_subject}, {"scopes", request.peer.scopes}};
   const auto claims = context.options.token_keys->verify(net::bearer_token(request.authorization),

@@ -61,7 +61,7 @@ Lease lease_of(const JsonValue& object) {
   return lease;
 }
 
-/// Two numbers for each range.
+/// Returns the ranges of a list of number pairs; empty if there is no such member.
 template <class Range, class Number>
 std::vector<Range> ranges_at(const JsonValue& object, std::string_view key) {
   std::vector<Range> ranges;
@@ -75,7 +75,7 @@ std::vector<Range> ranges_at(const JsonValue& object, std::string_view key) {
   return ranges;
 }
 
-/// [900, 1410]; [] is not locked; anything else is not known.
+/// Returns a lock from [900, 1410], or no lock from []; nullopt (unknown) for anything else.
 std::optional<ClockLock> lock_at(const JsonValue& object, std::string_view key) {
   const JsonValue* member = object.find(key);
   if (member == nullptr || member->type != JsonValue::Type::kArray) return std::nullopt;
@@ -138,7 +138,7 @@ Result<AgentClient> AgentClient::connect(const std::filesystem::path& socket, Se
     return Error::invalid("not the path of a socket: " + in_quotes(path));
   }
   net::HttpLinkOptions options;
-  options.server = "http://harpe";  // for the header; the socket leads there
+  options.server = "http://harpe";  // only for the header; the socket determines the server
   options.unix_socket = socket;
   options.timeout = longest;
   AgentClient client(path, HARPE_TRY(net::HttpLink::open(std::move(options))));
@@ -264,7 +264,7 @@ Result<GpuOffer> AgentClient::offer(int gpu) {
     offer.allowed_limits = ranges_at<WattRange, double>(*may, "power_limit_w");
     offer.max_lease = {number_at(*may, "max_lease_s").value_or(0)};
   }
-  // What may not be set need not be asked for.
+  // Clocks that the client may not set are not requested.
   if (!offer.allowed_clocks.empty()) {
     const Result<JsonValue> clocks = ask("GET", path + "/clocks");
     const JsonValue* known = clocks.ok() ? clocks->find("clocks_mhz") : nullptr;

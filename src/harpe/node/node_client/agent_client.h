@@ -1,7 +1,7 @@
 #pragma once
 /// \file
 /// A small client of the agent over its Unix socket: leases, settings, readings. It waits for each
-/// answer; clocks that must not wait go through a clock channel (clock_channel.h).
+/// response; to set clocks without waiting, use a clock channel (clock_channel.h).
 
 #include <filesystem>
 #include <memory>
@@ -16,45 +16,46 @@
 
 namespace harpe::node {
 
-/// Where the agent listens: what was given, else HARPE_AGENT_SOCKET, else the usual socket.
+/// Returns the agent's socket: `given`, or if empty HARPE_AGENT_SOCKET, or if unset the default.
 std::string agent_socket(const std::string& given);
 
-/// Not thread-safe. Errors of the agent keep their code; an agent that is not there, or falls
-/// silent, is `kUnavailable`. Where the agent has hung up, a request goes over a new connection:
-/// the agent knows its client by process, not by connection.
+/// Not thread-safe. Errors of the agent keep their code; requests fail with `kUnavailable` if there
+/// is no agent or it does not respond. If the agent has closed the connection, a request opens a
+/// new one, because the agent identifies its client by process, not by connection.
 class AgentClient {
  public:
   static constexpr const char* kDefaultSocket = "/run/harpe/agent.sock";
-  /// The agent itself gives up on a device after 60 s.
+  /// Longer than the agent's own limit of 60 s for a device.
   static constexpr Seconds kLongestRequest{70};
 
-  /// Asks for a sign of life.
-  /// \param longest  from a request to the end of its response
+  /// Connects to the agent and checks that it responds.
+  /// \param longest  longest time from a request to the end of its response
   static Result<AgentClient> connect(const std::filesystem::path& socket,
                                      Seconds longest = kLongestRequest);
 
   Result<std::vector<GpuIdentity>> gpus();
   Result<Lease> take(const LeaseRequest& request);
   Status renew(const std::string& lease, Seconds duration);
-  /// Returns when everything is back.
+  /// Releases a lease. Returns when all its settings are restored.
   Status release(const std::string& lease);
-  /// Those that this user may see.
+  /// Returns the leases that this user may see.
   Result<std::vector<Lease>> leases();
-  /// Who holds a GPU, for users who may read or set it: leases without their ids.
+  /// Returns the leases on a GPU, without their ids, if this user may read or set the GPU.
   Result<std::vector<Lease>> holders(int gpu);
   Result<Applied> apply(const std::string& lease, int gpu, const Setting& setting);
   Result<GpuReading> read(int gpu);
-  /// What can be set, and what this client may; what the GPU does not tell is empty.
+  /// Returns the settings of a GPU and those allowed to this client. Settings that the GPU does not
+  /// report or the policy does not allow are empty.
   Result<GpuOffer> offer(int gpu);
 
  private:
   AgentClient(std::string socket, std::unique_ptr<net::HttpLink> link)
       : socket_(std::move(socket)), link_(std::move(link)) {}
 
-  /// Sends one request and waits for its response, whatever the status.
+  /// Sends one request and returns its response with any status.
   Result<net::HttpResult> respond(const std::string& method, const std::string& path,
                                   std::string body);
-  /// The document of the response; a status of 400 or more becomes an error.
+  /// Sends a request and returns the document of the response. Fails if the status is 400 or more.
   Result<JsonValue> ask(const std::string& method, const std::string& path, std::string body = {});
 
   std::string socket_;  ///< path

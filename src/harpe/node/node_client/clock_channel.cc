@@ -73,7 +73,7 @@ Result<Message> receive_message(int socket) {
   return message;
 }
 
-/// Takes "word " off the front of the text.
+/// Removes "word " from the front of the text. Returns false if the text does not begin with it.
 bool take_word(std::string_view& text, std::string_view word) {
   if (!text.starts_with(word) || text.size() <= word.size() || text[word.size()] != ' ') {
     return false;
@@ -112,7 +112,7 @@ Result<ClockChannel> ClockChannel::open(const std::filesystem::path& path,
       ::connect(socket, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
     return failure("cannot connect to the agent's clock socket " + name, errno);
   }
-  // An agent that refuses at once has closed its end already, and its reason is there to be read.
+  // An agent that refuses at once has already closed its end, but its reason can still be read.
   const Status sent = send_text(socket, hello);
   HARPE_TRY(channel.receive());
   HARPE_TRY(sent);

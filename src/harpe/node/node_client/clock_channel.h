@@ -1,20 +1,19 @@
 #pragma once
 /// \file
-/// The client's end of the agent's cheap path: telling GPUs their clocks costs one write to shared
-/// memory, and a wake-up when the agent sleeps. Nothing is waited for; per GPU only the newest
-/// wanted clock counts.
+/// The client's end of the agent's fast path. Setting a GPU's clock costs one write to shared
+/// memory and at most one wake-up, and does not wait. Only a GPU's newest clock takes effect.
 ///
-/// A channel is asked for on a Unix socket (SOCK_SEQPACKET) by messages of text:
+/// The client requests a channel on a Unix socket (SOCK_SEQPACKET) with text messages:
 ///
 ///   client: "harpe.clock/1 lease ID"                     channels of a lease it holds
 ///           "harpe.clock/1 take SECONDS GPU,GPU NAME"    a new lease, which ends with this socket
-///   agent:  "gpu INDEX", with the descriptor of the memory (clock_slot.h); one message a GPU, in
+///   agent:  "gpu INDEX", with the descriptor of the memory (clock_slot.h); one message per GPU, in
 ///           order; then "ready ID SECONDS"
-///   client: "renew SECONDS"                              any time later
+///   client: "renew SECONDS"                              at any later time
 ///   agent:  "renewed SECONDS"
 ///   client: "set memory_clock GPU MHZ", "set power_limit GPU WATTS"; 0: as before the lease
-///   agent:  "set", once it is in force; "refused TEXT"
-///   agent:  "error TEXT" in place of any response
+///   agent:  "set" once the setting is in force, or "refused TEXT"
+///   agent:  "error TEXT" instead of any response
 
 #include <cstddef>
 #include <cstdint>
@@ -29,44 +28,43 @@
 
 namespace harpe::node {
 
-/// `set`, `served`, `wanted` and `refused` are thread-safe and never block; the rest is not
-/// thread-safe, and waits for the agent for 5 s at most (`kUnavailable`). Destroying it ends a
-/// lease that it took.
+/// `set`, `served`, `wanted` and `refused` are thread-safe and never block. Other functions are not
+/// thread-safe and wait at most 5 s (`kUnavailable`). The destructor ends a lease from `take`.
 class ClockChannel {
  public:
-  /// Channels of all GPUs of a lease that this user holds.
+  /// Opens channels to all GPUs of a lease that this user holds.
   static Result<ClockChannel> join(const std::filesystem::path& socket, const std::string& lease);
-  /// Takes a lease that ends with this object, with this process, or when it is not renewed.
+  /// Takes a lease, which ends with this object, with this process, or if it is not renewed.
   static Result<ClockChannel> take(const std::filesystem::path& socket,
                                    const std::vector<int>& gpus, Seconds duration,
                                    const std::string& name);
 
   const std::string& lease() const { return lease_; }
   Seconds duration() const { return duration_; }
-  /// The GPUs' indices; functions below take positions in this list.
+  /// Returns the GPUs' indices. Functions below take positions in this list.
   const std::vector<int>& gpus() const { return gpus_; }
 
-  /// Wants this clock from now on (0 MHz: no lock). Returns the command's sequence.
+  /// Requests a clock (0 MHz for the lock before the lease). Returns the command's sequence number.
   std::uint32_t set(std::size_t position, Megahertz clock) noexcept;
 
   struct Served {
-    std::uint32_t sequence = 0;  ///< the last command that the agent looked at; 0: none yet
+    std::uint32_t sequence = 0;  ///< sequence number of the last served command; 0 if none yet
     ClockOutcome outcome = ClockOutcome::kNone;
-    Megahertz clock;  ///< applied, or refused
+    Megahertz clock;  ///< clock applied or refused
   };
   Served served(std::size_t position) const noexcept;
-  /// The sequence of the last command; 0: none yet.
+  /// Returns the sequence number of the last command; 0 if none yet.
   std::uint32_t wanted(std::size_t position) const noexcept;
-  /// How many commands, up to that of `served`, came to nothing.
+  /// Returns the number of commands, up to the one of `served`, that were not applied.
   std::uint32_t refused(std::size_t position) const noexcept;
 
-  /// False where the agent has gone.
+  /// Returns false if the agent has closed the connection.
   bool connected() const noexcept;
 
   Status renew(Seconds duration);
 
-  // Under the same lease, which restores them; 0: as before it. Takes as long as the driver does.
-  // Where the agent refuses it (`kRefused`), what was in force stays.
+  // Set further controls under the same lease, which restores them; 0 for the value before the
+  // lease. Wait for the driver. If the agent refuses (`kRefused`), the present setting stays.
   Status set_memory_clock(std::size_t position, Megahertz clock);
   Status set_power_limit(std::size_t position, Watts limit);
 

@@ -44,14 +44,14 @@ ClockSlot::~ClockSlot() {
 
 ClockSlot::Wanted ClockSlot::wanted() const {
   const std::uint64_t word = memory_->wanted.load();
-  constexpr std::uint32_t kHighest = 0x7fffffff;  // what no GPU has stays what no GPU has
+  constexpr std::uint32_t kHighest = 0x7fffffff;  // higher than the clock of any GPU
   const auto clock = std::min<std::uint32_t>(static_cast<std::uint32_t>(word), kHighest);
   return {static_cast<std::uint32_t>(word >> 32), {static_cast<int>(clock)}};
 }
 
 void ClockSlot::serve(std::uint32_t sequence, ClockOutcome outcome, Megahertz clock) {
   constexpr std::uint64_t kClockBits = 0xffffff;
-  // Before what was served, so that a reader of that later knows of all refusals up to then.
+  // Stored before `served`, so that a reader of `served` also sees all refusals up to then.
   if (outcome != ClockOutcome::kApplied) {
     memory_->refused.store(++refused_, std::memory_order_relaxed);
   }

@@ -1,29 +1,27 @@
 #pragma once
 /// \file
-/// Memory that one client of the agent and the thread that owns one GPU share: the newest clock
-/// that the client wants, what became of it, and a doorbell by which the client wakes the owner
-/// when it sleeps.
+/// Memory shared by one client of the agent and the thread that owns one GPU: the clock that the
+/// client wants, the outcome of the last command, and a doorbell that wakes the sleeping owner.
 ///
-/// The layout is plain, so that clients need not be C++ (all words in the machine's byte order):
+/// The layout is independent of C++ (all words in the machine's byte order):
 ///
 ///   offset  bytes  written by  what
 ///        0      4  agent       0x48434b31
 ///        4      4  agent       the version, 1
-///       64      8  client      wanted: sequence << 32 | MHz; each command counts the sequence up
-///       by
-///                              one, skipping 0; 0 MHz takes the lock off
-///       72      4  client      the CPU that the command was given on (sched_getcpu), a hint that
-///                              counts only where the agent's options name that CPU
+///       64      8  client      wanted: sequence << 32 | MHz; each command adds one to the
+///                              sequence and skips 0; 0 MHz restores the lock before the lease
+///       72      4  client      CPU that sent the command (sched_getcpu), a hint that is used
+///                              only if the agent's options contain that CPU
 ///      128      8  agent       sequence << 32 | outcome << 24 | MHz of the last command served
 ///      136      4  both        the doorbell, a futex: 1 while the owner sleeps
-///      140      4  agent       how many commands were served and not applied
+///      140      4  agent       number of commands served but not applied
 ///
 /// A client writes `wanted`, then exchanges the doorbell's word for 0, both sequentially
-/// consistent. Where the word was 1 it wakes who waits for it (FUTEX_WAKE, one, not private).
+/// consistent. If the word was 1, it wakes one waiter (FUTEX_WAKE, not private).
 ///
-/// The agent believes nothing it finds in the memory: a wanted clock is checked against what the
-/// lease allows, what the agent writes it does not read again, and it never waits for the doorbell
-/// alone for long. The memory cannot be shrunk under it (sealed).
+/// The agent trusts nothing in the memory: it checks a wanted clock against the lease, never reads
+/// the words that it writes, and never relies on the doorbell alone for long. The memory is sealed,
+/// so that a client cannot shrink it.
 
 #include <atomic>
 #include <cstddef>
@@ -37,15 +35,15 @@
 
 namespace harpe::node {
 
-/// What became of a command.
+/// The outcome of a command.
 enum class ClockOutcome : std::uint8_t {
   kNone = 0,          ///< not served yet
-  kApplied = 1,       ///< the driver took the clock
-  kNotAllowed = 2,    ///< the policy does not allow it
-  kNotSupported = 3,  ///< this GPU or driver cannot
+  kApplied = 1,       ///< the clock is in force
+  kNotAllowed = 2,    ///< the policy does not allow the clock
+  kNotSupported = 3,  ///< this GPU or driver does not support locking clocks
   kFailed = 4,        ///< the driver, the state file or the audit log failed
-  kDryRun = 5,        ///< the agent changes nothing
-  kEnded = 6,         ///< the lease has ended, or another channel took this one's place
+  kDryRun = 5,        ///< the agent is in dry-run mode and changes nothing
+  kEnded = 6,         ///< the lease has ended, or another channel replaced this one
 };
 
 struct ClockMemory {
@@ -74,7 +72,7 @@ class ClockSlot {
   ~ClockSlot();
 
   struct Wanted {
-    std::uint32_t sequence = 0;  ///< 0: nothing yet
+    std::uint32_t sequence = 0;  ///< 0 if there is no command yet
     Megahertz clock;
   };
   Wanted wanted() const;
@@ -82,11 +80,11 @@ class ClockSlot {
   void serve(std::uint32_t sequence, ClockOutcome outcome, Megahertz clock);
   std::atomic<std::uint32_t>& doorbell() { return memory_->doorbell; }
 
-  /// From any thread: no command is taken from this slot any more.
+  /// Stops the service of this slot: no further command is served. Thread-safe.
   void close() { closed_ = true; }
   bool closed() const { return closed_; }
 
-  /// What is handed to the client; given away once.
+  /// Returns the descriptor of the memory for the client. Transfers ownership, so call it once.
   UniqueFd take_memory() { return std::move(memory_file_); }
 
  private:
@@ -102,11 +100,11 @@ class ClockSlot {
 
 static_assert(sizeof(std::atomic<std::uint32_t>) == 4);
 
-/// Sleeps while `word` is `value`, until it is woken, a signal comes, or `timeout` is over
-/// (null: no bound). May wake for nothing. False: `timeout` is over.
+/// Sleeps if `word` is `value`, until a wake-up, a signal, or the end of `timeout` (null for no
+/// limit). May wake spuriously. Returns false if `timeout` has passed.
 bool futex_wait(std::atomic<std::uint32_t>& word, std::uint32_t value, const timespec* timeout);
 
-/// Wakes one who waits for the word.
+/// Wakes one thread that waits for the word.
 void futex_wake(std::atomic<std::uint32_t>& word) noexcept;
 
 }  // namespace harpe::node
