@@ -14,7 +14,7 @@ namespace {
 constexpr double kJoulesPerKilowattHour = 3.6e6;
 constexpr std::size_t kNear = 2;  // steps
 
-/// The nearest known value at most kNear steps away.
+/// Returns the nearest known value at most kNear steps away; kNoValue if there is none.
 double near_value(const IntensitySeries& series, std::size_t i) {
   for (std::size_t away = 1; away <= kNear; ++away) {
     if (i >= away && series.known(i - away)) return series.values[i - away];

@@ -5,7 +5,7 @@
 namespace harpe::carbon {
 namespace {
 
-/// row[j] -= factor * other[j]
+/// Subtracts factor * other[j] from each row[j].
 void subtract(double* row, double factor, const double* other, std::size_t count) {
   for (std::size_t j = 0; j < count; ++j) row[j] -= factor * other[j];
 }
@@ -14,8 +14,8 @@ void subtract(double* row, double factor, const double* other, std::size_t count
 
 bool solve_positive_definite(std::vector<double>& a, std::size_t n, std::vector<double>& b,
                              std::size_t columns) {
-  // Each row of the factor's transpose is subtracted from those below as a whole, so that the
-  // innermost loops are over neighbours in memory: the upper triangle holds it on the way.
+  // Subtracts each row of the factor's transpose from the rows below as a whole, so that the inner
+  // loops are contiguous in memory. The upper triangle of `a` stores this transpose.
   for (std::size_t k = 0; k < n; ++k) {
     double* pivot_row = &a[k * n];
     const double pivot = pivot_row[k];

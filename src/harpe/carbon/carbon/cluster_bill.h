@@ -1,15 +1,15 @@
 #pragma once
 /// \file
-/// Power, energy, CO2 and cost of a cluster that trains. Pure.
+/// Power, energy, CO2 and cost of a training cluster. Pure.
 ///
 ///     GPUs   = pipelines x GPUs of a pipeline
 ///     nodes  = GPUs / GPUs of a node, rounded up
 ///     site   = PUE x (iterations x pipelines x energy of an iteration + nodes x host power x time)
 ///     CO2    = site x intensity; money = site x price
 ///
-/// Bills are compared at equal work: the iterations that the plan does in the hours of the terms. A
-/// faster alternative does them in less time and gets no bill for the rest of the hours; a slower
-/// one takes longer, and its hosts run longer, too.
+/// Bills are compared at equal work: the iterations that the plan does in the hours of the terms.
+/// The bill of a faster alternative covers only the shorter time it needs; a slower alternative
+/// takes longer, and its hosts run longer, too.
 ///
 ///   using namespace harpe::carbon;
 ///   const auto work = iterations_in(terms, plan.time);
@@ -34,12 +34,12 @@ struct ClusterTerms {
   int gpus_per_node = 8;  ///< at least 1
   Watts host_power{0};    ///< of a node without its GPUs, while it trains
   double pue = 1;         ///< energy of the site over that of its nodes: at least 1
-  Seconds time = kMonth;  ///< that the plan trains: positive
+  Seconds time = kMonth;  ///< training time of the plan: positive
   std::optional<EnergyPrice> price = {};
   std::optional<CarbonIntensity> intensity = {};
 };
 
-/// What one pipeline needs for an iteration, waiting included.
+/// Time and energy of one pipeline for an iteration, waiting included.
 struct IterationCost {
   Seconds time;
   Joules energy;
@@ -49,7 +49,7 @@ struct ClusterBill {
   std::int64_t gpus = 0;
   std::int64_t nodes = 0;
   double iterations = 0;
-  Seconds time{0};   ///< that the iterations take
+  Seconds time{0};   ///< duration of the iterations
   Watts power{0};    ///< mean of the site over `time`
   Joules energy{0};  ///< of the site
   std::optional<Grams> co2 = {};

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Several forecasters as one, each weighed by how well it did lately.
+/// A weighted combination of forecasters, by their recent accuracy.
 
 #include <memory>
 #include <string>
@@ -10,15 +10,15 @@
 
 namespace harpe::carbon {
 
-/// For each horizon by itself, the mean of the members' forecasts (logarithms), weighed with
+/// For each horizon, the weighted mean of the members' forecasts (logarithms), with weights
 ///
 ///     exp(-sharpness (L / Lbest - 1))
 ///
 /// where L is a member's mean absolute error at that horizon, in the logarithm, discounted with
-/// age. A member counts once it has a day of errors; until the first in the list that gives a
-/// forecast has, that one is taken alone: it is the one to trust unseen. Errors are known only when
-/// the target is: forecasts wait until then.
-/// A step costs the members' forecasts and O(members horizon).
+/// age. A member counts once it has a day of errors. Until the first member in the list that gives
+/// a forecast has a day of errors, it is used alone: it is the most trusted one. An error is known
+/// only when the target is; forecasts are kept until then. A step costs the members' forecasts and
+/// O(members horizon).
 ///
 /// Source: weights of the exponentially weighted average forecaster (Cesa-Bianchi and Lugosi 2006,
 /// section 2.1), over a discounted loss.
@@ -32,19 +32,19 @@ class Combination final : public Forecaster {
 
   std::size_t members() const { return members_.size(); }
   std::string member_name(std::size_t member) const { return members_[member]->name(); }
-  /// What a member said at the newest step; empty where it said nothing.
+  /// Returns a member's forecast at the newest step; empty if it gave none.
   std::span<const double> member_forecast(std::size_t member) const;
 
  private:
   struct Issue {
-    std::vector<std::vector<double>> ahead;  ///< by member; empty: it gave none
+    std::vector<std::vector<double>> ahead;  ///< by member; empty if it gave none
   };
   struct Score {
     double loss = 0, weight = 0;  ///< discounted sums
     std::size_t errors = 0;
   };
 
-  /// Whether enough is known of its errors k + 1 steps ahead.
+  /// Returns true if enough errors of the member k + 1 steps ahead are known.
   bool counts(std::size_t member, std::size_t k) const;
   double weighed(const std::vector<std::vector<double>>& ahead, std::size_t k) const;
   void score(const LogHistory& history);

@@ -9,19 +9,20 @@ namespace harpe::carbon {
 namespace {
 
 constexpr double kCoverage = 0.8;
-constexpr double kRate = 0.03;      // up to kFullRateHours ahead; beyond, inversely to the horizon
-constexpr double kWindowDays = 84;  // of scores
-constexpr double kScaleHalfLife = 5;         // days, of an error's usual size
-constexpr std::size_t kMostScores = 2016;    // more tell little and cost time
-constexpr std::size_t kFewestScoreDays = 7;  // of one weather, errors are much alike
-constexpr double kLowestLevel = -0.05;       // below 0 the end is at the worst score
+constexpr double kRate = 0.03;               // falls beyond kFullRateHours
+constexpr double kWindowDays = 84;           // of scores
+constexpr double kScaleHalfLife = 5;         // in days, of the usual size of an error
+constexpr std::size_t kMostScores = 2016;    // more scores add little and cost time
+constexpr std::size_t kFewestScoreDays = 7;  // errors of the same weather are alike
+constexpr double kLowestLevel = -0.05;       // below 0, the end is at the worst score
 constexpr double kHighestLevel = 0.25;
-constexpr double kFarthestEnd = 2;  // an end is at most a factor of 7 away
-// A level that answers at once to what was known k steps late overshoots: from here on, in hours,
-// its rate falls with the horizon.
+constexpr double kFarthestEnd = 2;  // from the forecast, as a logarithm: a factor of 7
+// The outcome of k steps ahead is known k steps late, so a level that reacts at once overshoots:
+// beyond this horizon, in hours, its rate is inversely proportional to the horizon.
 constexpr double kFullRateHours = 6;
 
-/// The score at a level from 0 to 1 of sorted ones, linear between them; the worst beyond that.
+/// Returns the score at a level from 0 to 1, interpolated between sorted scores; the outermost
+/// score beyond that range.
 double score_at(const std::vector<double>& sorted, double level) {
   const double rank = std::clamp(level, 0.0, 1.0) * static_cast<double>(sorted.size() - 1);
   const auto below = static_cast<std::size_t>(rank);
@@ -66,7 +67,7 @@ void ConformalIntervals::score(Horizon& horizon, const Issue& issue, std::size_t
     const double rate = rate_of(k);
     horizon.low += rate * (share_ - (value < issue.lower[k] ? 1 : 0));
     horizon.high += rate * (share_ - (value > issue.upper[k] ? 1 : 0));
-    // A level that has run far out of reach would take as long to come back.
+    // Without limits, a level far outside the range would take as long to return.
     horizon.low = std::clamp(horizon.low, kLowestLevel, kHighestLevel);
     horizon.high = std::clamp(horizon.high, kLowestLevel, kHighestLevel);
   }
@@ -82,7 +83,7 @@ void ConformalIntervals::score(Horizon& horizon, const Issue& issue, std::size_t
     }
     sorted.insert(std::ranges::upper_bound(sorted, scored), scored);
   }
-  // The hours beside it tell of an hour, too, at half the weight.
+  // Neighbouring hours count for an hour, too, at half the weight.
   const std::size_t day = grid_.slots_per_day;
   const auto add = [&](std::size_t at, double weight) {
     horizon.size_at_slot[at] += weight * std::abs(error);
@@ -106,7 +107,7 @@ double ConformalIntervals::usual_size(const Horizon& horizon, std::size_t slot) 
   if (horizon.weight <= 0) return 0;
   const double all = horizon.size / horizon.weight;
   if (horizon.weight_at_slot[slot] < 2) return all + 1e-9;
-  // An hour has few errors of its own: halfway to all hours' size, on the logarithm.
+  // An hour has few errors of its own, so this is the geometric mean with the size for all hours.
   return std::sqrt(all * horizon.size_at_slot[slot] / horizon.weight_at_slot[slot]) + 1e-9;
 }
 

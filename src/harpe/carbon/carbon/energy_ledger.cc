@@ -10,7 +10,7 @@
 namespace harpe::carbon {
 namespace {
 
-constexpr double kEnd = 7'258'118'400;  // of the year 2199
+constexpr double kEnd = 7'258'118'400;  // 2200-01-01
 /// Sums of parts may differ from the whole by rounding.
 constexpr double kRounding = 1e-9;
 
@@ -84,7 +84,7 @@ Status EnergyLedger::add(double from, double to, const EnergyUse& use) {
     return Error::invalid("one measurement is longer than 400 days");
   }
   const UtcTime first = start_of(from);
-  // The last interval that has some of it: one that ends on the grid has none of the next.
+  // The last interval with a part of the use: a use that ends on the grid has no part of the next.
   const UtcTime last = std::max(first, start_of(std::nextafter(to, from)));
   const auto more = static_cast<std::size_t>((last - first) / step_) + 1;
   if (uses_.size() + more > kMost) {

@@ -15,7 +15,7 @@ namespace {
 struct MoneyWord {
   std::string_view word;
   std::string_view currency;
-  double share = 1;  ///< of one of the currency
+  double share = 1;  ///< of one unit of the currency
 };
 
 constexpr std::array kCurrencies = std::to_array<std::string_view>(
@@ -34,12 +34,12 @@ constexpr std::array kOtherWords = std::to_array<MoneyWord>({{"€", "EUR"},
                                                              {"cents", "", 0.01},
                                                              {"p", "GBP", 0.01}});
 
-/// Highest price without a unit that is taken for one of a kilowatt-hour: what electricity costs in
-/// EUR or USD. Above it, the number may be meant in ct/kWh or per MWh.
+/// Highest price without a unit that is read as a price per kilowatt-hour: prices of electricity in
+/// EUR or USD are below. A higher number may be in ct/kWh or per MWh.
 constexpr double kHighestWithoutUnit = 2;
-constexpr double kHighestPrice = 1e6;  ///< a kilowatt-hour, in the smallest currency
+constexpr double kHighestPrice = 1e6;  ///< per kilowatt-hour, in the smallest currency
 
-/// Returns the currency of a code in any case.
+/// Returns the currency of a code in upper or lower case.
 std::optional<std::string_view> currency_of(std::string_view code) {
   const auto found = std::ranges::find_if(
       kCurrencies, [&](std::string_view known) { return lower(known) == lower(code); });
@@ -61,7 +61,7 @@ Result<MoneyWord> money_of(std::string_view word) {
                         " Give one by its code, such as EUR, or ct, or none");
 }
 
-/// Returns the kilowatt-hours of a unit of energy.
+/// Returns the number of kilowatt-hours in a unit of energy.
 std::optional<double> kilowatt_hours(std::string_view unit) {
   const std::string word = lower(trim(unit));
   if (word == "kwh") return 1;
@@ -99,7 +99,7 @@ Result<EnergyPrice> parse_energy_price(std::string_view text) {
   std::optional<double> number = parse_number(amount);
   std::string_view word;
   if (!number) {
-    // The currency stands before or behind the number.
+    // The currency precedes or follows the number.
     if (first > 0 && last + 1 < amount.size()) return expected;
     word = trim(first > 0 ? amount.substr(0, first) : amount.substr(last + 1));
     number = parse_number(amount.substr(first, last + 1 - first));

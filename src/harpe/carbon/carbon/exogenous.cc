@@ -12,12 +12,12 @@ namespace {
 
 constexpr double kMostNumber = 1e12;
 
-/// One column of the file while it is read: sums over the rows of each interval.
+/// A column of the file being read, with sums over the rows of each interval.
 struct Sums {
   std::string name;
   std::size_t column = 0;
-  bool asked = false;   ///< by name
-  bool numbers = true;  ///< so far
+  bool asked = false;   ///< requested by name
+  bool numbers = true;  ///< true while all cells read are numbers
   std::vector<double> sum;
   std::vector<std::size_t> count;
 };

@@ -39,7 +39,7 @@ double to_log(double grams_per_kwh) {
 }
 
 double from_log(double value) {
-  // Beyond any intensity: what a wild forecast gives stays finite.
+  // The limits are above any intensity: an extreme forecast stays finite.
   return 2 * std::sinh(std::clamp(value, -20.0, 20.0));
 }
 
@@ -75,7 +75,7 @@ std::unique_ptr<Forecaster> make_weekly_profile() {
 }
 
 double with_error(double expected, double came, double said) {
-  constexpr double kFarFromZero = 20;  // there to_log() is a logarithm
+  constexpr double kFarFromZero = 20;  // above this, to_log() is a logarithm
   if (expected > kFarFromZero && came > kFarFromZero && said > kFarFromZero) {
     return expected * came / said;
   }

@@ -10,11 +10,11 @@ namespace harpe::carbon {
 namespace {
 
 constexpr double kHalfLifeDays = 730;       // of m
-constexpr double kFullBandwidthDays = 240;  // of history, from which on K is as narrow as it gets
+constexpr double kFullBandwidthDays = 240;  // of history, after which K is narrowest
 constexpr double kWidestHours = 24;
-constexpr double kLeastWeight = 0.01;   // of K: hours further off are left out
-constexpr std::size_t kFewestDays = 7;  // of steps learned from, before the first fit
-constexpr std::size_t kFitShare = 12;   // fits anew with a twelfth more history, within 1 to 7 days
+constexpr double kLeastWeight = 0.01;   // of K: hours with less are left out
+constexpr std::size_t kFewestDays = 7;  // of learned steps before the first fit
+constexpr std::size_t kFitShare = 12;   // fits again after a twelfth more history, 1 to 7 days
 constexpr int kHuberHours[] = {1, 3, 6, 12, 18, 24};
 constexpr double kMostDeviation = 2;  // a forecast is within a factor of 7 of the profile
 constexpr double kResidualHalfLifeDays = 14;
@@ -75,8 +75,8 @@ class HourRidge final : public Forecaster {
 
  private:
   struct Model {
-    std::vector<double> products;  ///< of features, upper triangle of p x p
-    std::vector<double> targets;   ///< features by deviations to come, p x horizon
+    std::vector<double> products;  ///< of features: upper triangle of p x p
+    std::vector<double> targets;   ///< features times future deviations, p x horizon
     std::vector<double> weights;   ///< p x horizon; empty before the first fit
     std::size_t fitted_at = 0;
   };
@@ -86,7 +86,7 @@ class HourRidge final : public Forecaster {
                                    : history[same_hour_before(i, ahead, slots_)];
   }
 
-  /// ahead[k] += x . weights of k
+  /// Adds x . (weights of k) to each ahead[k].
   void add_products(const std::vector<double>& weights, const std::vector<double>& x,
                     std::span<double> ahead) const {
     for (std::size_t j = 0; j < p_; ++j) {
@@ -102,10 +102,10 @@ class HourRidge final : public Forecaster {
       ahead_[k] = history[i + k + 1] - profile(history, i, k + 1);
       known += history.known(i + k + 1) ? 1U : 0U;
     }
-    // The future weighs more instead of the past less, so that no sum has to be touched for it.
+    // Future steps weigh more instead of past steps less, so that the sums need no update.
     weight_now_ /= step_decay_;
     if (weight_now_ > 1e100) rescale();
-    if (!history.known(i) || 4 * known < 3 * horizon_) return;  // little of it was measured
+    if (!history.known(i) || 4 * known < 3 * horizon_) return;  // few values were measured
     Model& model = models_[history.slot(i)];
     const double weight = weight_now_ * huber_weight(model);
     for (std::size_t j = 0; j < p_; ++j) {
@@ -117,7 +117,7 @@ class HourRidge final : public Forecaster {
     }
   }
 
-  /// 1, or less the further the newest fit missed what `ahead_` says.
+  /// Returns 1, or less the more the newest fit missed the deviations in `ahead_`.
   double huber_weight(const Model& model) {
     if (options_.huber <= 0 || model.weights.empty()) return 1;
     double worst = 0;
@@ -175,19 +175,18 @@ class HourRidge final : public Forecaster {
   std::vector<Model> models_;
   double step_decay_, residual_decay_;
   double weight_now_ = 1;
-  std::size_t learned_ = 0;  ///< steps
+  std::size_t learned_ = 0;  ///< in steps
   std::vector<std::size_t> huber_at_;
   std::vector<double> residual_;  ///< decayed sums of absolute residuals
   double residual_weight_ = 0;
 };
 
-// Features beside the lags are scaled by this, so that they are shrunk as much as a lag that swings
-// by 20 %.
+// Scale of the features other than lags: they are shrunk as much as a lag that swings by 20 %.
 constexpr double kTypicalSwing = 0.2;
-constexpr int kWeekWaves = 3;           // as many as seven weekdays can have
-constexpr std::size_t kScaleDays = 28;  // what exogenous values are centred and scaled by
-constexpr std::size_t kMeasuredHours[] = {0, 1, 2, 3, 6, 12, 23, 47};  // back
-constexpr std::size_t kAheadHours = 3;  // apart, after the first three
+constexpr int kWeekWaves = 3;           // enough for seven weekdays
+constexpr std::size_t kScaleDays = 28;  // that centre and scale exogenous values
+constexpr std::size_t kMeasuredHours[] = {0, 1, 2, 3, 6, 12, 23, 47};  // before the present
+constexpr std::size_t kAheadHours = 3;  // every hour up to this, then every third
 
 std::size_t steps_of(std::size_t hours, std::size_t slots_per_day) {
   return hours * slots_per_day / 24;
@@ -199,7 +198,7 @@ void sort_unique(auto& values) {
   values.erase(rest.begin(), rest.end());
 }
 
-/// Gaps take the last value known.
+/// Returns the values, with each gap filled by the last known value.
 std::vector<double> without_gaps(const std::vector<double>& values) {
   std::vector<double> filled = values;
   double last = 0;
@@ -273,7 +272,7 @@ void RidgeFeatures::scale_exogenous(std::size_t steps) {
     for (std::size_t i = 0; i < count; ++i) squares += (values[i] - mean) * (values[i] - mean);
     const double deviation = count > 0 ? std::sqrt(squares / static_cast<double>(count)) : 0;
     const double factor = kTypicalSwing / (deviation > 0 ? deviation : 1);
-    // A value that was constant in the first weeks has no scale: its later changes are bounded.
+    // A value that is constant in the first weeks has no scale, so its later changes are bounded.
     for (double& value : values) value = std::clamp((value - mean) * factor, -10.0, 10.0);
   }
 }

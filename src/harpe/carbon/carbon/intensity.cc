@@ -19,8 +19,8 @@ struct YearlyMean {
   double grams_per_kwh;
 };
 
-// Ember, Yearly Electricity Data, release of 2024 (CC BY 4.0): generation, life cycle, whole
-// grams. Of the years 2023 (Europe) and 2022 or 2023 (elsewhere).
+// Ember, Yearly Electricity Data, release of 2024 (CC BY 4.0): generation, life cycle, whole grams;
+// of 2023 (Europe), and of 2022 or 2023 (elsewhere).
 constexpr std::array kYearlyMeans = std::to_array<YearlyMean>(
     {{"AE", 561}, {"AR", 395}, {"AT", 111}, {"AU", 570},    {"BE", 138}, {"BG", 335}, {"BR", 106},
      {"CA", 161}, {"CH", 35},  {"CL", 354}, {"CN", 586},    {"CO", 215}, {"CY", 534}, {"CZ", 450},
@@ -50,7 +50,7 @@ std::optional<std::pair<double, std::string>> number_and_unit(std::string_view t
   return std::pair(*number, std::string(trim(text.substr(unit))));
 }
 
-/// Reads a number that the user gave, in g/kWh.
+/// Returns an intensity in g/kWh that the user gave as `text`; an error if it is out of range.
 Result<CarbonIntensity> given_intensity(double grams, std::string_view text) {
   if (grams < 0 || grams > kHighestIntensity) {
     return Error::invalid("a carbon intensity of " + in_quotes(trim(text)) +

@@ -29,7 +29,7 @@ struct TimeGrid {
   std::vector<std::size_t> slots = {};
 };
 
-/// Returns true if each time is later than the one before. Adds a diagnostic for each that is not.
+/// Returns true if each time is later than the time before. Adds a diagnostic for each other row.
 bool ascend(std::span<const TimedRow> rows, Diagnostics& diagnostics) {
   bool fine = true;
   std::map<UtcTime, int> lines;  // the first line of each time
@@ -47,7 +47,7 @@ bool ascend(std::span<const TimedRow> rows, Diagnostics& diagnostics) {
   return fine;
 }
 
-/// Returns the most frequent distance between neighbours; of equally frequent ones, the shortest.
+/// Returns the most frequent distance between neighbours, or the shortest if several are.
 WholeSeconds usual_distance(std::span<const TimedRow> rows) {
   std::map<WholeSeconds, std::size_t> counts;
   for (std::size_t r = 1; r < rows.size(); ++r) ++counts[rows[r].time - rows[r - 1].time];
@@ -60,11 +60,11 @@ WholeSeconds usual_distance(std::span<const TimedRow> rows) {
   return usual;
 }
 
-/// Returns the grid of rows in the order of the file. Its step is `step` or, without one, the most
-/// frequent distance between neighbours. Returns nullopt and adds diagnostics if a time is not
-/// later than the one before (equal times: an hour of local time that the end of summer time
-/// repeats) or not on the grid, if there is no row, or one row and no step, if the step does not
-/// divide a day, and if the grid is longer than kLongestSeries. O(rows log rows).
+/// Returns the grid of rows in the order of the file. Its step is `step` if given, or the most
+/// frequent distance between neighbours. Returns nullopt and adds diagnostics if there is no row,
+/// or one row and no step; if a time is not on the grid or not later than the time before (equal
+/// times: the hour of local time that the end of summer time repeats); if the step does not divide
+/// a day; or if the grid is longer than kLongestSeries. O(rows log rows).
 std::optional<TimeGrid> find_time_grid(std::span<const TimedRow> rows,
                                        std::optional<WholeSeconds> step, Diagnostics& diagnostics) {
   if (rows.empty()) {
@@ -104,7 +104,7 @@ std::optional<TimeGrid> find_time_grid(std::span<const TimedRow> rows,
 
 constexpr double kGramsPerPound = 453.59237;  // by definition of the pound
 constexpr std::size_t kNoColumn = static_cast<std::size_t>(-1);
-/// Returns g/kWh for 1 of the unit, whose "co2" was removed.
+/// Units with their value in g/kWh, as `plain_unit` spells them.
 constexpr std::array kUnits =
     std::to_array<std::pair<std::string_view, double>>({{"g/kwh", 1},
                                                         {"kg/mwh", 1},
@@ -115,7 +115,7 @@ constexpr std::array kUnits =
                                                         {"lbs/mwh", kGramsPerPound / 1000},
                                                         {"g/mj", 3.6}});
 
-/// A unit as it may stand in words: "co2" and its kind left out, "per" as a slash.
+/// Returns the unit in lower case, without "co2" and its kind, and with a slash for "per".
 std::string plain_unit(std::string_view text) {
   std::string word = lower(text);
   for (const std::string_view gas : {"co\xE2\x82\x82", "co2"}) {
@@ -133,7 +133,7 @@ std::string plain_unit(std::string_view text) {
   }
   if (const std::size_t per = word.find("per"); per != std::string::npos) word.replace(per, 3, "/");
   std::ranges::replace(word, '_', ' ');
-  // "kg / kwh"
+  // Removes the spaces of "kg / kwh".
   for (std::size_t at = 0; (at = word.find(' ', at)) != std::string::npos;) {
     const bool beside = (at > 0 && word[at - 1] == '/') ||
                         (at + 1 < word.size() && (word[at + 1] == '/' || word[at + 1] == ' '));
@@ -142,8 +142,7 @@ std::string plain_unit(std::string_view text) {
   return word;
 }
 
-/// Returns g/kWh for 1 of the unit in a column's name, as in "carbon intensity gCO2eq/kWh
-/// (direct)".
+/// Returns g/kWh for 1 of the unit in a column's name: "carbon intensity gCO2eq/kWh (direct)".
 std::optional<double> unit_in(std::string_view name) {
   const std::string words = plain_unit(name);
   const auto is_letter = [&](std::size_t at) { return words[at] >= 'a' && words[at] <= 'z'; };
@@ -156,7 +155,7 @@ std::optional<double> unit_in(std::string_view name) {
   return std::nullopt;
 }
 
-/// Where a layout has what.
+/// The columns of a layout.
 struct Columns {
   std::size_t time = kNoColumn, hour = kNoColumn, value = kNoColumn;
   std::size_t zone = kNoColumn, estimated = kNoColumn, source = kNoColumn;
@@ -170,7 +169,7 @@ class Heading {
     for (const CsvCell& cell : row.cells) names_.push_back(lower(cell.text));
   }
 
-  /// The first column with all of these words in its name.
+  /// Returns the first column with all of these words in its name.
   std::size_t with(std::initializer_list<std::string_view> words) const {
     for (std::size_t i = 0; i < names_.size(); ++i) {
       bool all = true;
@@ -192,7 +191,7 @@ class Heading {
   std::vector<std::string> names_;
 };
 
-/// The layout that the heading is of; without a value column where it is of none.
+/// Returns the layout of the heading; without a value column if the layout is unknown.
 Columns layout_of(const Heading& heading, const IntensityCsvOptions& options) {
   const bool direct = options.kind == IntensityKind::kAverageDirect;
   std::size_t life_cycle = heading.with({"carbon intensity", "lca"});
@@ -228,14 +227,14 @@ Columns layout_of(const Heading& heading, const IntensityCsvOptions& options) {
   return {};
 }
 
-/// Reads the rows of one table.
+/// A reader of the rows of one table.
 class IntensityTable {
  public:
   IntensityTable(const std::vector<CsvRow>& rows, const IntensityCsvOptions& options,
                  Diagnostics& diagnostics)
       : rows_(rows), options_(options), diagnostics_(diagnostics) {}
 
-  /// Without a value where diagnostics say why.
+  /// Returns nullopt and adds diagnostics if the table has errors.
   std::optional<IntensitySeries> read() {
     if (!find_columns()) return std::nullopt;
     for (std::size_t r = 1; r < rows_.size(); ++r) read_row(rows_[r]);
@@ -295,7 +294,7 @@ class IntensityTable {
     return check_meaning(line, generic);
   }
 
-  /// Whether kind, unit and time zone are known.
+  /// Returns true if the kind, the unit and the time zone are known.
   bool check_meaning(int line, bool generic) {
     const CsvCell& heading = rows_[0].cells[columns_.value];
     const std::optional<double> named = unit_in(heading.text);
@@ -321,14 +320,14 @@ class IntensityTable {
     return diagnostics_.empty();
   }
 
-  /// Values in kg/kWh that are read as g/kWh would be a grid that emits next to nothing.
+  /// Returns false if the values look like kg/kWh: a grid that emits next to nothing in g/kWh.
   bool check_scale(const IntensitySeries& series) {
     const bool is_life_cycle = columns_.kind == IntensityKind::kAverageLifecycle;
     if (options_.any_value || columns_.kind == IntensityKind::kPrice) return true;
-    // Chimneys of a grid of water and wind may emit as little; so it is where the unit is known.
+    // Direct emissions of a hydro and wind grid can be this low, so a stated unit is trusted.
     if (unit_ && !is_life_cycle) return true;
     double highest = 0;
-    for (const double value : series.values) highest = std::max(highest, value);  // not of gaps
+    for (const double value : series.values) highest = std::max(highest, value);  // gaps are NaN
     if (highest <= 0 || highest >= kLooksLikeKilograms) return true;
     diagnostics_.add(rows_[0].line, rows_[0].cells[columns_.value].column,
                      "no value is above " + shortest(highest) +
@@ -371,7 +370,7 @@ class IntensityTable {
     }
   }
 
-  /// Whether the row is of the zone that is read.
+  /// Returns true if the row belongs to the zone that is read.
   bool take_zone(const CsvRow& row, const CsvCell& cell) {
     if (!options_.zone.empty()) {
       zone_ = options_.zone;
@@ -395,7 +394,7 @@ class IntensityTable {
     const double grams = *number * unit_.value_or(1);
     const bool is_price = columns_.kind == IntensityKind::kPrice;
     const bool negative = grams < 0 && !is_price && columns_.kind != IntensityKind::kMarginal;
-    // Beyond any power plant whatever was said: squares of it must stay finite.
+    // Far above any power plant. Even unchecked values have a limit, so that squares stay finite.
     const double highest = options_.any_value || is_price ? 1e9 : kHighestIntensity;
     if ((negative && !options_.any_value) || grams > highest || grams < -highest) {
       diagnostics_.add(row.line, cell.column,
@@ -410,7 +409,7 @@ class IntensityTable {
   const IntensityCsvOptions& options_;
   Diagnostics& diagnostics_;
   Columns columns_;
-  std::optional<double> unit_;  ///< g/kWh for a value of 1; nullopt if the unit is unknown
+  std::optional<double> unit_;  ///< in g/kWh; nullopt if the unit is unknown
   std::vector<TimedRow> timed_;
   std::vector<double> values_;
   std::vector<std::uint8_t> estimated_;

@@ -7,7 +7,7 @@
 namespace harpe::carbon {
 namespace {
 
-/// In the order in which they are trusted unseen.
+/// Returns the members in the order of trust before any forecast was scored.
 std::vector<std::unique_ptr<Forecaster>> all_members(const ForecastGrid& grid,
                                                      const ExogenousSeries* exogenous) {
   std::vector<std::unique_ptr<Forecaster>> members;
@@ -17,7 +17,7 @@ std::vector<std::unique_ptr<Forecaster>> all_members(const ForecastGrid& grid,
   members.push_back(make_hour_ridge(narrow_ridge(), grid));
   members.push_back(make_hour_ridge(wide_ridge(), grid));
   if (exogenous == nullptr || exogenous->columns.empty()) return members;
-  // Beside the others, not in their place: values that tell nothing cost little.
+  // In addition to the others, so that values without information cost little.
   for (HourRidgeOptions options : {narrow_ridge(), wide_ridge()}) {
     options.name += "-exogenous";
     members.push_back(make_hour_ridge(options, grid, exogenous));
@@ -34,7 +34,7 @@ IntensityForecaster::IntensityForecaster(const ForecastGrid& grid, const Exogeno
       intervals_(grid) {}
 
 void IntensityForecaster::observe(double grams_per_kwh) {
-  // What comes before the first value tells nothing, but keeps slots and exogenous values in step.
+  // Gaps before the first value add no information, but keep slots and exogenous values aligned.
   history_.add(grams_per_kwh);
   seen_negative_ = seen_negative_ || grams_per_kwh < 0;
   combination_.observe(history_);

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// The forecast of Harpe: what the others in this room make together.
+/// Harpe's forecaster of carbon intensity, which combines the other forecasters of this room.
 ///
 ///   harpe::carbon::IntensityForecaster forecaster({.slots_per_day = 24, .horizon = 96});
 ///   for (const double grams : measured) forecaster.observe(grams);
@@ -17,26 +17,28 @@
 
 namespace harpe::carbon {
 
-/// Of step k + 1 after the newest value: the median, and an interval of 80 % of what comes. g/kWh.
+/// A forecast in g/kWh: for step k + 1 after the newest value, the median and an 80 % interval.
 struct IntensityForecast {
   std::vector<double> expected;
-  std::vector<double> lower, upper;  ///< NaN while too little is known of errors
+  std::vector<double> lower, upper;  ///< NaN while too few errors are known
 };
 
-/// Combines the same hour of yesterday, a weekly profile, persistence and two ridge regressions
-/// (hour_ridge.h), with conformal intervals. Needs one value to say anything, a day for an hour's
-/// own level, about three weeks for the regressions. Memory: a few MB, and all values seen.
+/// A combination of the same hour of yesterday, a weekly profile, persistence and two ridge
+/// regressions (hour_ridge.h), with conformal intervals. It needs one value for any forecast, a day
+/// for hourly levels, and about three weeks for the regressions. Memory: a few MB, plus all
+/// observed values.
 ///
-/// Hourly, 96 h ahead: about 0.2 ms a value. Not thread safe; the same values give the same bytes.
+/// Hourly, 96 h ahead: about 0.2 ms per value. Not thread-safe; the same values give the same
+/// bytes.
 class IntensityForecaster {
  public:
-  /// \param exogenous  may be null; index 0 is the first value observed; must outlive this
+  /// \param exogenous  may be null; index 0 is the first observed value; must outlive this
   explicit IntensityForecaster(const ForecastGrid& grid,
                                const ExogenousSeries* exogenous = nullptr);
 
-  /// The next value of the grid; NaN where it is not known.
+  /// Adds the next value of the grid; NaN if unknown.
   void observe(double grams_per_kwh);
-  /// After the newest value; nullopt before there is one that is known.
+  /// Returns the forecast after the newest value; nullopt before the first known value.
   const std::optional<IntensityForecast>& forecast() const { return forecast_; }
   const Combination& combination() const { return combination_; }
 
@@ -46,7 +48,7 @@ class IntensityForecaster {
   Combination combination_;
   ConformalIntervals intervals_;
   std::optional<IntensityForecast> forecast_;
-  bool seen_negative_ = false;  ///< else no forecast is below 0
+  bool seen_negative_ = false;  ///< if false, no forecast is below 0
 };
 
 }  // namespace harpe::carbon

@@ -1,6 +1,7 @@
 #pragma once
 /// \file
-/// Carbon intensity over time: values on a regular grid in UTC, of one kind, one zone, one unit.
+/// A series of carbon intensities: values on a regular grid in UTC, of one kind, one zone and one
+/// unit.
 ///
 ///   const auto series = harpe::carbon::parse_intensity_csv(text, "ES_2022_hourly.csv");
 ///   if (series.ok()) std::printf("%.0f g/kWh\n", series->values[0]);
@@ -17,20 +18,22 @@
 
 namespace harpe::carbon {
 
-/// `values[i]` is the mean over [start + i * step, start + (i + 1) * step), in gCO2eq/kWh.
+/// A series: `values[i]` is the mean over [start + i * step, start + (i + 1) * step), in
+/// gCO2eq/kWh.
 ///
-/// Invariants of what the readers and functions here return: step is positive and divides a day;
-/// `values` and `estimated` have the same length, at least 1; a value is finite, or NaN where it is
-/// not known (a gap); only marginal values are negative. Of prices (IntensityKind::kPrice) the unit
-/// is one of money per MWh, and values may be negative.
+/// Invariants of series returned by readers and functions: step is positive and divides a day;
+/// `values` and `estimated` have the same length, at least 1; a value is finite, or NaN if unknown
+/// (a gap); only marginal values are negative. Prices (IntensityKind::kPrice) are in money per MWh
+/// and may be negative.
 struct IntensitySeries {
   UtcTime start{};
   WholeSeconds step{3600};
   std::vector<double> values = {};
-  std::vector<std::uint8_t> estimated = {};  ///< 1: the provider estimated it
+  std::vector<std::uint8_t> estimated = {};  ///< 1 if the provider estimated it
   IntensityKind kind = IntensityKind::kUnstated;
-  std::string zone = {};    ///< "DE"; empty: not told
-  std::string source = {};  ///< for the reader of a report: "caiso.com, by Electricity Maps"
+  std::string zone = {};  ///< such as "DE"; empty if unknown
+  /// Shown in reports: "caiso.com, by Electricity Maps".
+  std::string source = {};
 
   std::size_t size() const { return values.size(); }
   bool known(std::size_t i) const { return !std::isnan(values[i]); }
@@ -41,24 +44,25 @@ struct IntensitySeries {
   std::size_t estimates() const;
 };
 
-/// Longest series: a longer one is more likely a wrong date. 5-minute values of 40 years.
+/// Limit on the length: a longer series probably has a wrong date. 5-minute values of 40 years.
 inline constexpr std::size_t kLongestSeries = 4'250'000;
 
-/// What is not known.
+/// An unknown value.
 inline constexpr double kNoValue = std::numeric_limits<double>::quiet_NaN();
 
-/// `earlier` and then `later` on the grid of `later`, with a gap between them where there is one.
-/// Fails where kinds, zones (if both tell one), steps or grids differ, where they overlap, and over
+/// Returns `earlier` followed by `later`, on the grid of `later`, with a gap if they are apart.
+/// Fails if the kinds, zones (if both are known), steps or grids differ, if they overlap, or above
 /// kLongestSeries: kinds of intensity never mix.
 Result<IntensitySeries> joined(const IntensitySeries& earlier, const IntensitySeries& later);
 
-/// Means over intervals of `step`, a multiple of the series' own, from its start; an interval of
-/// which over half is not known is a gap; one with an estimate is an estimate. A last interval that
-/// is not whole is left out. Fails where nothing is left, and where `step` does not divide a day.
+/// Returns means over intervals of `step`, a multiple of the series' own, from its start. An
+/// interval with over half of its values unknown is a gap; one with an estimate is an estimate. An
+/// incomplete last interval is omitted. Fails if nothing is left, or if `step` does not divide a
+/// day.
 Result<IntensitySeries> coarsened(const IntensitySeries& series, WholeSeconds step);
 
-/// Gaps hold what came a day before, or last, or first: what runs over the series runs through
-/// them. Nothing is filled where no value is known.
+/// Fills each gap with the value a day before; within the first day, with the last value before it,
+/// or else the first known value. Does nothing if no value is known.
 IntensitySeries with_gaps_filled(IntensitySeries series);
 
 }  // namespace harpe::carbon

@@ -21,7 +21,7 @@ constexpr double kLatestStart = 7'258'118'400;  // s since 1970
 constexpr std::int64_t kMostDevices = 100'000'000;
 constexpr std::size_t kLongestName = 4096;
 
-/// A column of the rows, and the number of a use that it holds.
+/// A column of the rows, with access to its number in an EnergyUse.
 struct UseColumn {
   std::string_view name;
   double (*get)(const EnergyUse&);
@@ -96,7 +96,8 @@ std::vector<std::string> texts_in(Fields& fields, std::string_view key) {
   return texts;
 }
 
-/// Of each place in a row: which of `kUseColumns` it is; none: not known. `start_at`: of "start".
+/// For each position in a row, the index in `kUseColumns`, nullopt if unknown; `start_at` is the
+/// position of "start".
 struct RowColumns {
   std::vector<std::optional<std::size_t>> uses;
   std::size_t start_at = 0;
@@ -125,12 +126,12 @@ std::optional<RowColumns> read_columns(Fields& fields) {
   return columns;
 }
 
-/// Rounding may have left a part a millionth above its whole.
+/// Returns true if `part` is at most `whole`, except for rounding to microjoules.
 bool is_part(Joules part, Joules whole) {
   return part <= whole * (1 + 1e-9) + Joules{2e-6};
 }
 
-/// Whether the row was added.
+/// Returns true if the row was added.
 bool add_row(const JsonValue& row, const RowColumns& columns, EnergyLedger& ledger,
              Diagnostics& diagnostics) {
   const auto wrong = [&](const std::string& what) {
@@ -160,7 +161,7 @@ bool add_row(const JsonValue& row, const RowColumns& columns, EnergyLedger& ledg
     return wrong("host_j and without_error_j are parts of energy_j, and are more");
   use.host = std::min(use.host, use.energy);
   use.without_error = std::min(use.without_error, use.energy);
-  // Where it is known for how long devices were held or measured.
+  // Checked only if the time is known for which devices were held or measured.
   const Seconds time = std::max(use.device_time, use.measured);
   const std::string impossible =
       why_impossible(use.energy - use.host, use.half_width(), time, kMostGpuPower);
@@ -215,7 +216,7 @@ LedgerRun read_run(const JsonValue& value, Diagnostics& diagnostics) {
   return run;
 }
 
-/// What `harpe run` measured of the devices: how many GPUs, which, and by which meters.
+/// Reads the devices that `harpe run` measured: the number of GPUs, their ids and the meters.
 void read_devices(Fields& report, Diagnostics& diagnostics, LedgerRun& run) {
   for (const JsonValue* item : report.objects("devices")) {
     Fields device(*item, "a device", diagnostics);
@@ -231,7 +232,7 @@ void read_devices(Fields& report, Diagnostics& diagnostics, LedgerRun& run) {
   }
 }
 
-/// The rows of a report are its total's.
+/// Checks that the rows of a report add up to its total.
 void check_total(Fields& report, Diagnostics& diagnostics, const EnergyLedger& ledger) {
   constexpr double kOfRow = 1e-6;  // J of a row, and relative
   const JsonValue* total = report.object("total");

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// Who used what, as a document that accounts are made from ("harpe.energy/1"): commands that
-/// `harpe run` has measured, and starts of training of a server's jobs.
+/// Energy ledgers as a document for accounts ("harpe.energy/1"): runs of commands that `harpe run`
+/// has measured, and starts of training of a server's jobs.
 ///
 ///     {"format": "harpe.energy/1",
 ///      "runs": [{"id": "4f0c…", "job": "gpt3", "run": "2026-11-25 03:10", "start": 1,
@@ -10,8 +10,8 @@
 ///                "intervals": {"step_s": 900, "columns": ["start", "energy_j", …],
 ///                              "rows": [[1795575600, 21534.1, …], …]}}]}
 ///
-/// `start` of a row is in seconds since 1970. A reader takes the columns that it knows; those that
-/// are not there are 0.
+/// `start` of a row is in seconds since 1970. A reader ignores unknown columns; missing columns are
+/// 0.
 
 #include <cstdint>
 #include <string>
@@ -25,21 +25,21 @@ namespace harpe::carbon {
 
 /// One command, or one start of training of a job.
 struct LedgerRun {
-  std::string id = {};              ///< no other has it: the same run, given twice, counts once
+  std::string id = {};              ///< unique: a run that is given twice counts once
   std::string job = {};             ///< name of the job, or the command
-  std::string run = {};             ///< what training calls this start of it; may be empty
-  std::int64_t start = 0;           ///< of the job's training, counted from 1; 0: it is a command
-  std::string user = {};            ///< name of the token that registered it; empty: not said
-  std::int64_t devices = 0;         ///< that were held; 0: not known
-  double tokens_per_iteration = 0;  ///< of its training; 0: not known
-  bool simulated = false;           ///< of no real device
-  std::vector<std::string> device_ids = {};  ///< UUIDs, where they are known
-  std::vector<std::string> meters = {};      ///< how energy was measured, for people
-  std::vector<std::string> notes = {};       ///< what was not measured, for people
+  std::string run = {};             ///< name of this start in training; may be empty
+  std::int64_t start = 0;           ///< number of the start of training, from 1; 0 for a command
+  std::string user = {};            ///< name of the token that registered it; empty if unknown
+  std::int64_t devices = 0;         ///< number of held devices; 0 if unknown
+  double tokens_per_iteration = 0;  ///< 0 if unknown
+  bool simulated = false;           ///< true if no real device was used
+  std::vector<std::string> device_ids = {};  ///< UUIDs of the known devices
+  std::vector<std::string> meters = {};      ///< methods of measuring energy, for display
+  std::vector<std::string> notes = {};       ///< energy that was not measured, for display
   EnergyLedger ledger = EnergyLedger();
 };
 
-// What a document has at most; more is refused.
+// Limits of a document; larger documents are refused.
 inline constexpr std::size_t kMostLedgerRuns = 100'000;
 inline constexpr std::size_t kMostLedgerTexts = 10'000;
 
@@ -47,15 +47,14 @@ inline constexpr double kMostTokensPerIteration = 1e12;
 
 inline constexpr std::string_view kLedgerFormat = "harpe.energy/1";
 
-/// On one line. Numbers are rounded to millionths of J and s.
+/// Returns the document on one line. Numbers are rounded to millionths of J and s.
 std::string ledger_json(const std::vector<LedgerRun>& runs);
-/// The value of "intervals" alone.
+/// Returns the value of "intervals" alone.
 std::string intervals_json(const EnergyLedger& ledger);
 
-/// Reads a document, or what `harpe run --out` wrote: then one run. Fails with a position on
-/// anything that is not as it should be, on reports without intervals, and on
-/// documents of a later version, with a message that says so. Members that are not known are left
-/// out.
+/// Reads a document, or the output of `harpe run --out` as one run. Fails with a position on any
+/// error, on reports without intervals, and on documents of a later version (with a message to that
+/// effect). Unknown members are ignored.
 Result<std::vector<LedgerRun>> parse_ledger(std::string_view text, const std::string& file);
 
 }  // namespace harpe::carbon

@@ -23,8 +23,8 @@ int days_of_month(std::int64_t year, int month) {
   return month == 4 || month == 6 || month == 9 || month == 11 ? 30 : 31;
 }
 
-// Years are counted from March, so that the day a leap year adds is its last: days from the civil
-// calendar and back as in Hinnant, "chrono-compatible low-level date algorithms", 2021.
+// Years begin in March, so that a leap day is the last day of its year. Conversions as in Hinnant,
+// "chrono-compatible low-level date algorithms", 2021.
 constexpr std::int64_t kEraDays = 146'097;    // 400 years
 constexpr std::int64_t kEpochDays = 719'468;  // from 0000-03-01 to 1970-01-01
 
@@ -49,7 +49,7 @@ Date date_of(std::int64_t days) {
           .day = static_cast<int>(day_of_year - (153 * month + 2) / 5 + 1)};
 }
 
-/// Reads from the front of a text.
+/// A reader that consumes a text from its front.
 class Reader {
  public:
   explicit Reader(std::string_view text) : rest_(text) {}
@@ -87,7 +87,7 @@ std::optional<std::int64_t> parse_date(Reader& reader) {
   return days_since_1970({.year = *year, .month = *month, .day = *day});
 }
 
-/// Seconds since midnight.
+/// Reads a time of day, in seconds since midnight.
 std::optional<int> parse_time_of_day(Reader& reader) {
   const auto hour = reader.digits(2);
   if (!hour || !reader.take(':')) return std::nullopt;
@@ -104,7 +104,7 @@ std::optional<int> parse_time_of_day(Reader& reader) {
   return *hour * 3600 + *minute * 60 + *second;
 }
 
-/// Seconds east of Greenwich.
+/// Reads an offset, in seconds east of Greenwich.
 std::optional<int> parse_offset(Reader& reader) {
   if (reader.done() || reader.take('Z')) return 0;
   const int sign = reader.take('-') ? -1 : reader.take('+') ? 1 : 0;

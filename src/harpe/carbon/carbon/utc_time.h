@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// Points in time as files write them. Everything in `carbon` is in UTC: local time has an hour
-/// twice in autumn and lacks one in spring. No clock: nothing here knows what time it is.
+/// Points in time as written in files. All times in `carbon` are UTC: local time has one hour twice
+/// in autumn and lacks one in spring. Nothing here reads a clock.
 
 #include <compare>
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace harpe::carbon {
 
-/// Length of an interval, in whole seconds, as grids need them.
+/// Length of an interval in whole seconds, for grids.
 class WholeSeconds {
  public:
   constexpr explicit WholeSeconds(std::int64_t seconds = 0) : seconds_(seconds) {}
@@ -42,7 +42,7 @@ constexpr WholeSeconds whole_days(std::int64_t n) {
   return WholeSeconds(86'400 * n);
 }
 
-/// Seconds since 1970 without leap seconds.
+/// A point in time, in seconds since 1970 without leap seconds.
 struct UtcTime {
   std::int64_t since_1970 = 0;
 
@@ -56,18 +56,18 @@ struct UtcTime {
   constexpr UtcTime& operator+=(WholeSeconds b) { return *this = *this + b; }
 };
 
-/// "2022-10-20T06:20:00+00:00", "2021-01-01 00:00:00", "2018-01-20T12:00Z", "2021-01-01", with
-/// fractions of a second of 0. Without an offset it is taken for UTC. Years 1970 to 2199; nullopt
-/// for anything else, such as 30 February or 24:00.
+/// Parses "2022-10-20T06:20:00+00:00", "2021-01-01 00:00:00", "2018-01-20T12:00Z" or "2021-01-01",
+/// also with zero fractions of a second. A time without an offset is UTC. Accepts years 1970 to
+/// 2199; returns nullopt for anything else, such as 30 February or 24:00.
 std::optional<UtcTime> parse_utc(std::string_view text);
 
-/// "2022-10-20T06:20:00Z".
+/// Returns a text such as "2022-10-20T06:20:00Z".
 std::string utc_text(UtcTime time);
 
-/// "2022-10", the month it falls into.
+/// Returns the month of the time, such as "2022-10".
 std::string month_text(UtcTime time);
 
-/// "30 min", of an interval.
+/// Returns the length of an interval, such as "30 min".
 std::string minutes_text(WholeSeconds step);
 
 }  // namespace harpe::carbon

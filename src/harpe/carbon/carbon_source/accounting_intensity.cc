@@ -19,7 +19,7 @@ Error no_value(const std::string& name) {
   return Error::of(ErrorCode::kUnavailable, name + " has no value of which to take the mean");
 }
 
-/// Returns the mean of the values that are known; nullopt if none is.
+/// Returns the mean of the known values; nullopt if none is known.
 std::optional<CarbonIntensity> mean_of(const IntensitySeries& series) {
   double sum = 0;
   std::size_t known = 0;
@@ -57,7 +57,7 @@ IntensityBasis basis_of(LadderStep step) {
   return kBases.at(static_cast<std::size_t>(step));
 }
 
-/// A grid over [from, to) of which nothing is known.
+/// Returns a grid over [from, to) without known values.
 IntensitySeries unknown_series(const SourceIdentity& identity, UtcTime from, UtcTime to) {
   const UtcTime start = interval_of(from, identity.step);
   const std::int64_t count =
@@ -71,7 +71,7 @@ IntensitySeries unknown_series(const SourceIdentity& identity, UtcTime from, Utc
           .zone = identity.zone};
 }
 
-/// Puts what is known onto the grid. Values of another grid or kind are not taken.
+/// Copies the known values to the grid, if their step and kind are the same.
 void put(const IntensitySeries& known, IntensitySeries& grid) {
   if (known.step != grid.step || known.kind != grid.kind) return;
   for (std::size_t i = 0; i < known.size(); ++i) {
@@ -92,7 +92,8 @@ void note_fetched(const LabelledHistory& history, AccountingIntensity& result) {
   }
 }
 
-/// Where nothing of the past is to be had: the ladder of the present, as far as it reaches.
+/// Uses the current intensity if there is no history: up to 2 steps away, or everywhere if it is a
+/// yearly mean.
 bool take_current(CarbonSource& source, const IntensitySeries& grid, AccountingIntensity& result) {
   const Result<LabelledIntensity> now = source.current();
   if (!now.ok() || now->intensity.kind != grid.kind) return false;

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// The intensities of a past time that an account is made with, each with the step of the ladder
-/// that it stands on, and what a reader has to know of where they come from.
+/// The intensities of a past time for an account, each with its step of the ladder, and their
+/// sources for the reader of a report.
 
 #include <optional>
 #include <string>
@@ -16,23 +16,23 @@ namespace harpe::carbon {
 struct AccountingIntensity {
   AccountedSeries intensity = {};
   SourceIdentity identity = {};
-  std::string data_source = {};  ///< as the provider names it: "Ember, yearly mean of ..."
+  std::string data_source = {};  ///< the provider's name for it: "Ember, yearly mean of ..."
   std::string method = {};       ///< `CarbonSource::method`
-  /// When the first and the last of the values were fetched; none: it is not known.
+  /// Earliest and latest fetch time of the values; nullopt if unknown.
   std::optional<UtcTime> fetched_from = {}, fetched_to = {};
   std::vector<std::string> notes = {};
 };
 
-/// Asks for [from, to), widened to whole intervals, and for the week before where a gap needs it.
-/// Fails where there is no value at all, with what the source said: where it does not answer, the
-/// yearly mean that the user gave with it stands in, with a note.
+/// Requests [from, to), widened to whole intervals, and the week before if a gap needs it. If the
+/// source has no history, its current value and then the user's yearly mean are used instead, with
+/// a note. Fails with the source's error if no value is available.
 Result<AccountingIntensity> accounting_intensity(CarbonSource& source,
                                                  const SourceSpecification& specification,
                                                  UtcTime from, UtcTime to);
 
 // A single carbon intensity for estimates of future work, from any source.
 
-/// Longest history that is requested from a provider.
+/// Limit on the history requested from a provider.
 inline constexpr WholeSeconds kLongestMean = whole_days(31);
 
 /// Returns the value of a constant source, the mean of all values of a file, or the mean of a

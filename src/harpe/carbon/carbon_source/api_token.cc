@@ -20,7 +20,7 @@ Result<std::string> checked_token(std::string_view text, const std::string& wher
   if (token.empty()) return bad("is empty");
   if (token.size() > kLongestApiToken) return bad("is too large to be a token");
   for (const char c : token) {
-    // Anything else would end the header that it goes into.
+    // Any other character could end the header that the token is sent in.
     if (c <= ' ' || c > '~') return bad("holds something that is no token");
   }
   return token;

@@ -30,7 +30,7 @@ std::optional<UtcTime> cached_time(Fields& fields, const char* key) {
   return time;
 }
 
-/// Items of a list that must be as long as `size`.
+/// Returns the items of a list of length `size`; null and an error if it has another length.
 const std::vector<JsonValue>* list_of(Fields& fields, const char* key, std::size_t size) {
   const JsonValue* list = fields.any(key);
   if (list != nullptr && list->type == JsonValue::Type::kArray && list->items.size() == size) {

@@ -39,7 +39,7 @@ class ElectricityMapsReader {
       for (const JsonValue* item : fields.objects(name)) read_item(*item, forecast);
     }
     if (!list) read_item(document, false);
-    // Of what was measured, this is when it was put together; of a forecast, when it was made.
+    // For a forecast, the time of issue; for measured values, only the time of compilation.
     if (forecast) issued_at_ = read_time(fields, "updatedAt");
   }
 
@@ -56,7 +56,7 @@ class ElectricityMapsReader {
     check_meaning(fields);
   }
 
-  /// Kind and step, wherever they stand.
+  /// Checks the kind and the step, in the answer or in one of its items.
   void check_meaning(Fields& fields) {
     const char* wanted = asked_.kind == IntensityKind::kAverageDirect ? "direct" : "lifecycle";
     const auto type = text_if_any(fields, "emissionFactorType");
@@ -96,7 +96,7 @@ class ElectricityMapsReader {
                      .column = item.column});
   }
 
-  /// Members that do not apply are null.
+  /// Returns false also for null, the value of members that do not apply.
   static bool has_value(Fields& fields, const char* key) {
     const JsonValue* value = fields.any(key);
     return value != nullptr && value->type != JsonValue::Type::kNull;
@@ -142,7 +142,7 @@ class ElectricityMapsSource final : public IntensitySource {
   Result<ProviderIntensity> latest() override { return measured("latest", ""); }
 
   Result<ProviderIntensity> history(UtcTime from, UtcTime to) override {
-    // Open to every plan, unlike the range.
+    // This request is open to every plan, unlike a range.
     if (from >= interval_of(access_.now(), options_.step) - kLongestHistory + options_.step) {
       ProviderIntensity day = HARPE_TRY(measured("history", ""));
       const auto part = part_of(day.series, from, to);
@@ -177,7 +177,7 @@ class ElectricityMapsSource final : public IntensitySource {
 
   Result<ProviderIntensity> ask(const std::string& what, const std::string& query) {
     const bool direct = options_.kind == IntensityKind::kAverageDirect;
-    // The zone is the user's word: the provider must not take that of the caller's address.
+    // The user chooses the zone: the provider must not derive it from the caller's address.
     const std::string url =
         access_.url + "/" + options_.version + "/carbon-intensity/" + what +
         "?zone=" + net::percent_encoded(options_.zone) +

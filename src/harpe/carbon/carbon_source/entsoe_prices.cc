@@ -13,11 +13,11 @@
 namespace harpe::carbon {
 namespace {
 
-// Markets stop at some thousands of euros; a forint is a 400th of one.
+// Markets limit prices to some thousands of euros; a forint is a 400th of a euro.
 constexpr PointValue kPrice{.name = "price.amount", .most = 1e9, .what = "a price"};
 constexpr std::string_view kDayAhead = "A01";
 constexpr std::int64_t kCoupledAuction = 1;
-// Kinds of auctions in one document.
+// Limit of kinds of auctions in one document.
 constexpr std::size_t kMostAuctions = 100;
 
 class PriceReader {
@@ -98,7 +98,7 @@ class PriceReader {
   }
 
   WholeSeconds step_;
-  /// By number, then the longer intervals first: what comes first counts.
+  /// By number, then longer intervals first: the first price of a time counts.
   std::map<std::pair<std::int64_t, std::int64_t>, CoveredIntervals> auctions_;
   std::string money_;
   std::size_t points_ = 0;

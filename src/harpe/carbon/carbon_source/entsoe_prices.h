@@ -1,16 +1,16 @@
 #pragma once
 /// \file
-/// Day-ahead prices of ENTSO-E (A44) as XML.
+/// Parser of ENTSO-E's day-ahead prices (A44) in XML.
 ///
 /// A Publication_MarketDocument has TimeSeries, each of one auction, currency and day, with Periods
-/// of Points (entsoe_xml.h). Areas with several auctions number them by
-/// classificationSequence: 1 is the coupled one of all of Europe (SDAC), 2 in Germany and Austria
-/// that of EXAA, in the morning. Of each interval the lowest number that tells of it counts; of one
-/// number hourly prices before quarter-hourly ones, which were another auction's before 2025-10.
-/// Prices of intraday auctions (contract_MarketAgreement.type A07) are left out.
+/// of Points (entsoe_xml.h). Areas with several auctions number them by classificationSequence: 1
+/// is the coupled auction of all of Europe (SDAC); 2 in Germany and Austria is the morning auction
+/// of EXAA. For each interval the lowest number that has a price is used; within one number, hourly
+/// prices take precedence over quarter-hourly ones, which belonged to another auction before
+/// 2025-10. Prices of intraday auctions (contract_MarketAgreement.type A07) are ignored.
 ///
-/// A price is money a MWh, in the currency that the document names, and may be negative. It is of
-/// IntensityKind::kPrice, which joins with no intensity.
+/// A price is money per MWh, in the document's currency, and may be negative. Its kind is
+/// IntensityKind::kPrice, which is never combined with an intensity.
 /// Source: ENTSO-E, Transparency Platform, RESTful API, user guide, 12.1.D.
 
 #include <string>
@@ -22,15 +22,15 @@
 namespace harpe::carbon {
 
 struct DayAheadPrices {
-  ProviderIntensity prices;  ///< money a MWh, of kind kPrice
+  ProviderIntensity prices;  ///< money per MWh, of kind kPrice
   std::string money;         ///< "EUR"
 };
 
-/// Fails on what is no such document, on another unit than MWh, on prices in several currencies,
-/// on points outside of their period, on prices that are no numbers, and on a document over a
-/// million points. An interval less than half covered is unknown. O(points).
+/// Parses a document. Fails on other documents, on units other than MWh, on prices in several
+/// currencies, on points outside of their period, on prices that are not numbers, and on a document
+/// with over a million points. An interval less than half covered is unknown. O(points).
 /// \param step  divides a day; finer prices are averaged, coarser ones repeated
-/// \param zone  of which was asked, an EIC
+/// \param zone  the requested zone, an EIC
 Result<DayAheadPrices> parse_entsoe_prices(std::string_view xml, WholeSeconds step,
                                            const std::string& zone);
 

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// What all documents of ENTSO-E share: names, acknowledgements, periods of points, and means over
-/// intervals of one length. Only for `.cc` files: the XML library is large.
+/// The common parts of ENTSO-E documents: names, acknowledgements, periods of points, and means
+/// over intervals of one length. Include it only in `.cc` files: the XML library is large.
 
 #include <map>
 #include <pugixml.hpp>
@@ -14,41 +14,41 @@
 
 namespace harpe::carbon {
 
-/// Of one document.
+/// Limit for one document.
 inline constexpr std::size_t kMostEntsoePoints = 1'000'000;
 
 Error entsoe_error(const std::string& what);
 
-/// Without the prefix of a namespace.
+/// Returns the name without the prefix of its namespace.
 std::string_view local_name(const pugi::xml_node& node);
 pugi::xml_node child_of(const pugi::xml_node& node, std::string_view name);
 std::string_view text_of_child(const pugi::xml_node& node, std::string_view name);
 
-/// The root. Fails where it is another than `name`: an acknowledgement is kNotFound, with its
-/// reason.
+/// Parses the document and returns its root. Fails if the root is not `name`; an acknowledgement is
+/// kNotFound, with its reason.
 Result<pugi::xml_node> entsoe_root(pugi::xml_document& document, std::string_view xml,
                                    std::string_view name);
 
 std::vector<pugi::xml_node> time_series_of(const pugi::xml_node& root);
 
-/// What the points of a document hold.
+/// The kind of value in a document's points.
 struct PointValue {
-  const char* name;  ///< of the element: "quantity"
-  double most;       ///< of its magnitude
-  const char* what;  ///< "megawatts"
+  const char* name;  ///< name of the element: "quantity"
+  double most;       ///< limit on its magnitude
+  const char* what;  ///< unit for messages: "megawatts"
 };
 
 struct EntsoePeriod {
   UtcTime start{};
   WholeSeconds step{};
-  std::vector<double> values = {};  ///< NaN: no such position
-  std::ptrdiff_t at = 0;            ///< byte of the answer
+  std::vector<double> values = {};  ///< NaN if a position is missing
+  std::ptrdiff_t at = 0;            ///< offset in the response, in bytes
 };
-/// \param points  read so far, which grows; at most kMostEntsoePoints
+/// \param points  number of points read so far, which this adds to; at most kMostEntsoePoints
 Result<EntsoePeriod> read_entsoe_period(const pugi::xml_node& period, const PointValue& value,
                                         std::size_t& points);
 
-/// With curveType A03 a position that is missing repeats the value before it.
+/// Returns true for curveType A03, in which a missing position repeats the previous value.
 bool repeats_missing(const pugi::xml_node& series);
 void repeat_missing(std::vector<double>& values);
 
@@ -57,14 +57,14 @@ class CoveredIntervals {
  public:
   explicit CoveredIntervals(WholeSeconds step) : step_(step) {}
 
-  /// All values of a period that are known, split where an interval ends. Fails where a period
-  /// before has another value of the same time, and names the places of both.
+  /// Adds the known values of a period, split at the ends of intervals. Fails if an earlier period
+  /// has another value with the same start and length; the error gives the positions of both.
   Status add(const EntsoePeriod& period);
   bool empty() const { return intervals_.empty(); }
   /// \pre not empty
   UtcTime start() const { return intervals_.begin()->first; }
   UtcTime end() const { return intervals_.rbegin()->first + step_; }
-  /// By the start of the interval; those less than half covered are left out.
+  /// Returns the means by the start of the interval; intervals less than half covered are omitted.
   std::map<UtcTime, double> means() const;
 
  private:
@@ -74,7 +74,7 @@ class CoveredIntervals {
   };
   struct Told {
     double value = 0;
-    std::ptrdiff_t at = 0;  ///< byte of the answer
+    std::ptrdiff_t at = 0;  ///< offset in the response, in bytes
   };
   WholeSeconds step_;
   std::map<UtcTime, Covered> intervals_;

@@ -15,11 +15,12 @@ namespace harpe::carbon {
 namespace fs = std::filesystem;
 namespace {
 
-/// How old a column's newest value may be: what stops earlier tells nothing of the hours to come.
+/// Maximum age of a column's newest value: an older value has no information on the coming hours.
 constexpr WholeSeconds kOldest = whole_hours(3);
 constexpr std::string_view kAsked = "# asked ";
 
-/// Leaves out columns that end before the present, and sets how far ahead the others are known.
+/// Removes columns that end more than `kOldest` before the present. Sets how far ahead the others
+/// are known.
 /// \param newest  position of the last value of the past
 void keep_what_reaches(ExogenousSeries& series, std::size_t newest, WholeSeconds step,
                        std::size_t most_ahead, const std::string& name,
@@ -84,7 +85,7 @@ class DayAheadTables {
 
   fs::path path_of(UtcTime month) const { return folder_ / ("day-ahead-" + month_text(month)); }
 
-  /// The table as it is kept; asked for where it may have grown since.
+  /// Returns the cached table of a month. Requests it again if it may have grown.
   const std::string& table_of(UtcTime month, std::vector<std::string>& notes) {
     Table& table = tables_[month.since_1970];
     const UtcTime now = now_();

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// What else an own forecast is made of while time goes on: a table that the user keeps up to date,
-/// or what ENTSO-E publishes of load, wind and sun a day ahead.
+/// Sources of exogenous data for own forecasts: a table that the user keeps up to date, or
+/// ENTSO-E's day-ahead forecasts of load, wind and sun.
 
 #include <filesystem>
 #include <functional>
@@ -15,19 +15,19 @@
 
 namespace harpe::carbon {
 
-/// On the grid of `past` and `ahead` intervals after it, with `known_ahead` as far as they are
-/// known now. Nothing where there is nothing of use, with the reason in `notes`.
+/// Returns data on the grid of `past` and of `ahead` later intervals, with `known_ahead` as far as
+/// it is known now. Returns nullopt without useful data, with the reason in `notes`.
 using ExogenousSource = std::function<std::optional<ExogenousSeries>(
     const IntensitySeries& past, std::size_t ahead, std::vector<std::string>& notes)>;
 
-/// A CSV file with a column of times, read anew each time. \param known_ahead  how long before
-/// their time its values were known: 0 for measured ones
+/// Returns a source for a CSV file with a column of times, which it reads again each time.
+/// \param known_ahead  how long before their time values were known: 0 for measured values
 ExogenousSource exogenous_file(std::filesystem::path path, WholeSeconds known_ahead);
 
-/// Day-ahead forecasts of load, wind and sun. A month that is over is asked for once, the present
-/// one at most once an hour; both are kept below `folder`, one table a month (empty: in memory
-/// alone). What a forecast rests on is as it was published the day before, so that the past of it
-/// tells honestly how much it is worth. \param source  must outlive this
+/// Returns a source of day-ahead forecasts of load, wind and sun. Requests a past month once, and
+/// the current month at most once an hour; stores both below `folder`, one table per month (in
+/// memory only if `folder` is empty). The data are those published the day before, so that
+/// forecasts of past times show their true accuracy. \param source  must outlive this
 ExogenousSource exogenous_day_ahead(EntsoeSource& source, std::filesystem::path folder, UtcNow now);
 
 }  // namespace harpe::carbon

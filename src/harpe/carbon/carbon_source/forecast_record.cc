@@ -1,4 +1,4 @@
-// The part of the chain that knows what its forecasts were worth.
+// The part of the chain that records the accuracy of its forecasts.
 
 #include "harpe/carbon/carbon_source/forecast_record.h"
 
@@ -10,17 +10,17 @@
 namespace harpe::carbon {
 namespace {
 
-/// Of an earlier day a forecast counts that was made so long before the time of the present one: a
-/// server may have been down then.
+/// Maximum time by which a forecast of an earlier day may precede the time of day of the current
+/// one, for example because the server was down.
 constexpr WholeSeconds kEarlier = whole_hours(3);
-/// Providers issue theirs not to the second.
+/// Maximum time by which it may be later: providers do not issue forecasts to the second.
 constexpr WholeSeconds kLater = whole_minutes(20);
 
 ForecastOrigin origin_of(ForecastStep step) {
   return step == ForecastStep::kOwn ? ForecastOrigin::kOwn : ForecastOrigin::kProvider;
 }
 
-/// On the grid of a forecast, which may be coarser than what is measured.
+/// Returns the measured values on the grid of a forecast, which may be coarser.
 IntensitySeries on_grid_of(const IntensitySeries& forecast, const IntensitySeries& measured) {
   if (measured.step == forecast.step) return measured;
   const UtcTime from = interval_of(measured.start + forecast.step - measured.step, forecast.step);
@@ -31,7 +31,7 @@ IntensitySeries on_grid_of(const IntensitySeries& forecast, const IntensitySerie
 
 }  // namespace
 
-/// Harpe's own forecasts are kept as of the interval in which they were made, one each.
+/// Stores Harpe's own forecast, issued at the start of its interval: one per interval.
 void IntensityChain::keep_own(const LabelledForecast& made) {
   if (options_.offline) return;
   SourceIdentity identity = source_.identity();
@@ -49,7 +49,7 @@ ForecastRecord IntensityChain::record(const LabelledForecast& of) {
   SourceIdentity identity = source_.identity();
   const UtcTime now = now_();
   const WholeSeconds year = whole_days(static_cast<std::int64_t>(kErrorDays));
-  // A forecast of a year ago, and what came in the days after it.
+  // Two years: a year of forecasts before the newest, which may be old itself.
   const auto past = cache_.measured(identity, interval_of(now - 2 * year, whole_hours(1)), now);
   if (!past) return record;
   record.measured = on_grid_of(of.expected, past->series);
@@ -63,7 +63,7 @@ ForecastRecord IntensityChain::record(const LabelledForecast& of) {
        cache_.forecasts(identity, origin_of(of.ladder), times, kEarlier + kLater)) {
     record.earlier.push_back({.days = position + 1, .said = std::move(kept.series)});
   }
-  // Files that are passed over are not what the next answer is about.
+  // Notes on skipped files do not concern the next answer.
   static_cast<void>(cache_.take_notes());
   return record;
 }

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// What a source's forecasts were worth: those that were made at the same time of the day over the
-/// last year, as they were issued, and what was measured.
+/// The past accuracy of a source's forecasts: forecasts made at the same time of the day over the
+/// last year, as issued, and the measured values.
 
 #include <cstddef>
 #include <vector>
@@ -11,14 +11,14 @@
 namespace harpe::carbon {
 
 struct EarlierForecast {
-  std::size_t days = 0;  ///< before the present one
+  std::size_t days = 0;  ///< number of days before the current forecast
   IntensitySeries said = {};
 };
 
-/// All on the grid of the present forecast.
+/// All series are on the grid of the current forecast.
 struct ForecastRecord {
-  std::vector<EarlierForecast> earlier = {};  ///< the newest first, one a day at most
-  IntensitySeries measured = {};              ///< with gaps; empty where there is nothing
+  std::vector<EarlierForecast> earlier = {};  ///< newest first, at most one per day
+  IntensitySeries measured = {};              ///< with gaps; empty if nothing is known
 };
 
 }  // namespace harpe::carbon

@@ -23,7 +23,7 @@ std::string folder_of(ForecastOrigin origin) {
   return origin == ForecastOrigin::kOwn ? "own-forecasts-" : "forecasts-";
 }
 
-/// As the name of a file: no slash, no leading dot, whatever a zone is called.
+/// Returns a text as a file name, without slashes or a leading dot, for any name of a zone.
 std::string file_name_of(const std::string& text) {
   if (text.empty()) return "_";
   std::string name = net::percent_encoded(text);
@@ -31,14 +31,15 @@ std::string file_name_of(const std::string& text) {
   return name.substr(0, 200);
 }
 
-/// "20261124T100000Z", which sorts by time.
+/// Returns a time such as "20261124T100000Z", which sorts by time.
 std::string stamp_of(UtcTime time) {
   std::string text = utc_text(time);
   std::erase_if(text, [](char c) { return c == '-' || c == ':'; });
   return text;
 }
 
-/// Both, with the values of `newer` where it has any; nullopt where they do not fit.
+/// Returns both series joined, with the values of `newer` where both have one; nullopt if they do
+/// not fit.
 std::optional<CachedSeries> joined_cached(const CachedSeries& older, const CachedSeries& newer) {
   const auto series = merged({.series = older.series}, {.series = newer.series});
   if (!series.ok()) return std::nullopt;
@@ -67,7 +68,7 @@ std::optional<CachedSeries> cached_part(const CachedSeries& cached, UtcTime from
   return part;
 }
 
-/// Whether `longer` says the same as `shorter`, and more: it was asked for with a longer horizon.
+/// Returns true if `longer` has the values of `shorter` and more, from a longer horizon.
 bool extends(const IntensitySeries& longer, const IntensitySeries& shorter) {
   const auto common = part_of(longer, shorter.start, shorter.end());
   return longer.size() > shorter.size() && common && common->start == shorter.start &&
@@ -77,7 +78,7 @@ bool extends(const IntensitySeries& longer, const IntensitySeries& shorter) {
          });
 }
 
-/// Leaves room for one more month of forecasts. By their number, since a clock may be wrong.
+/// Removes old months to make room for one more. Counts months, because a clock may be wrong.
 void make_room_for_month(const fs::path& folder, const std::string& forecasts) {
   std::vector<fs::path> months;
   std::error_code failed;
@@ -91,7 +92,7 @@ void make_room_for_month(const fs::path& folder, const std::string& forecasts) {
   }
 }
 
-/// Removes the response that was written first, where there are many.
+/// Removes the oldest response if there are many.
 void make_room(const fs::path& responses) {
   constexpr std::size_t kMostResponses = 200;
   std::size_t count = 0;
@@ -174,7 +175,7 @@ std::optional<CachedSeries> IntensityCache::measured(const SourceIdentity& ident
                                                      UtcTime to) {
   std::optional<CachedSeries> all;
   if (directory_.empty()) return all;
-  // Without asking for each month of a century.
+  // Limits the files that a range of centuries would read.
   constexpr int kMostMonths = 600;
   int months = 0;
   for (UtcTime month = month_of(from); month < to && months < kMostMonths;
@@ -232,7 +233,7 @@ std::vector<std::pair<std::size_t, CachedSeries>> IntensityCache::forecasts(
     WholeSeconds oldest) {
   std::vector<std::pair<std::size_t, CachedSeries>> found;
   if (directory_.empty() || times.empty()) return found;
-  // By their names, which sort by time; the newest first.
+  // Newest first: the names of the files sort by time.
   std::vector<std::pair<std::string, fs::path>> stamps;
   std::error_code failed;
   for (const fs::directory_entry& month : fs::directory_iterator(folder(identity), failed)) {
@@ -277,7 +278,7 @@ std::optional<ResponseStore::Kept> IntensityCache::find(const std::string& url) 
       document->digest != std::to_string(fnv1a(document->kept.body))) {
     return std::nullopt;
   }
-  // What goes into a header of its own must not end it.
+  // A validator is sent in a request's header, which it must not end.
   for (const std::string* validator : {&document->kept.etag, &document->kept.last_modified}) {
     for (const char c : *validator) {
       if (c < ' ' || c > '~') return std::nullopt;

@@ -11,16 +11,17 @@
 namespace harpe::carbon {
 namespace {
 
-/// What a clock shows that was not set is no time to ask or to keep anything at.
+/// A clock that was never set shows an earlier time: nothing is requested or cached with it.
 constexpr UtcTime kEarliestPresent{1'577'836'800};  // 2020-01-01
-/// A provider's clock may be ahead of ours by that much.
+/// Maximum time by which a provider's clock may be ahead.
 constexpr WholeSeconds kClockSkew{300};
 
 UtcTime fetched_time(const CachedSeries& cached, std::size_t index) {
   return UtcTime{cached.fetched_at[index]};
 }
 
-/// From the interval of `now` on, at most `horizon`; empty where it does not tell of now.
+/// Returns the series from the interval of `now` on, at most `horizon` long; nullopt if the value
+/// of `now` is unknown.
 std::optional<IntensitySeries> ahead_of(const IntensitySeries& series, UtcTime now,
                                         WholeSeconds horizon) {
   const UtcTime begin = interval_of(now, series.step);
@@ -31,10 +32,10 @@ std::optional<IntensitySeries> ahead_of(const IntensitySeries& series, UtcTime n
 
 constexpr WholeSeconds kOwnForecastNeeds = whole_days(2);
 constexpr WholeSeconds kOldestPersistence = whole_hours(24);
-constexpr std::size_t kLongestOwnHorizon = 200;  // a week of hours, and what it starts behind
+constexpr std::size_t kLongestOwnHorizon = 200;  // a week of hours, and the newest value's age
 
-/// Returns the series from its first to its last known value that has begun. Steps below half an
-/// hour are averaged to hours: they would cost much time and improve forecasts little.
+/// Returns the series from its first known value to the last that has begun. Steps below half an
+/// hour are averaged to hours: they would take much time and improve forecasts little.
 std::optional<IntensitySeries> forecastable(const IntensitySeries& series, UtcTime now) {
   std::size_t last = series.size(), first = 0;
   while (last > 0 && (!series.known(last - 1) || series.start_of(last - 1) > now)) --last;
@@ -61,8 +62,7 @@ std::string names_of(const ExogenousSeries& exogenous) {
   return names;
 }
 
-/// Returns true if a provider was asked for history within the last step: many values arrived at
-/// once.
+/// Returns true if a provider sent history within the last step: many values were fetched at once.
 bool filled_lately(const CachedSeries& past, UtcTime now) {
   constexpr std::ptrdiff_t kMany = 12;
   return std::ranges::count_if(past.fetched_at, [&](std::int64_t at) {
@@ -93,7 +93,7 @@ IntensityChain::IntensityChain(IntensitySource& source, IntensityCache& cache, U
 
 void IntensityChain::note(const std::string& what, const Error& error) {
   notes_.push_back(what + ": " + error.text());
-  // The first refusal is what the user can mend.
+  // A missing permission replaces an earlier error, because the user can fix it.
   if (!refusal_ || error.code == ErrorCode::kNoPermission) refusal_ = error.code;
 }
 
@@ -110,7 +110,8 @@ Error IntensityChain::refused(const std::string& what) {
   return error;
 }
 
-/// An answer that is of the source's kind and step, with its notes taken.
+/// Returns an answer with the source's kind and step, after its notes are taken; an error if it has
+/// another kind.
 Result<ProviderIntensity> IntensityChain::checked(Result<ProviderIntensity> answer) {
   if (!answer.ok()) return answer;
   const SourceIdentity& identity = source_.identity();
@@ -130,7 +131,7 @@ Result<ProviderIntensity> IntensityChain::checked(Result<ProviderIntensity> answ
   return answer;
 }
 
-/// The newest value that is kept of the last 2 days and has begun.
+/// Returns the newest cached value of the last 2 days whose interval has begun.
 std::optional<IntensityChain::Newest> IntensityChain::newest(UtcTime now) {
   const SourceIdentity& identity = source_.identity();
   auto cached = cache_.measured(identity, now - whole_days(2), now);
@@ -140,7 +141,7 @@ std::optional<IntensityChain::Newest> IntensityChain::newest(UtcTime now) {
   }
   if (!cached) return std::nullopt;
   for (std::size_t i = cached->series.size(); i-- > 0;) {
-    // What a wrong clock kept of the future is no measurement.
+    // With a wrong clock, values of the future were cached: they are not measurements.
     if (!cached->series.known(i) || cached->series.start_of(i) > now) continue;
     return Newest{.index = i, .cached = *std::move(cached)};
   }
@@ -158,7 +159,7 @@ void IntensityChain::ask_for_latest(UtcTime now) {
     return;
   }
   ProviderIntensity measured = *answer;
-  // Some give the hours to come with the newest.
+  // Some providers return coming hours with the newest value.
   if (const auto past = part_of(measured.series, measured.series.start, now + kClockSkew)) {
     measured.series = *past;
     cache_.keep_measured(source_.identity(), measured);
@@ -258,7 +259,7 @@ std::optional<LabelledForecast> IntensityChain::provider_forecast(UtcTime now,
   };
   auto kept = cache_.forecast(identity, hour, now - options_.oldest_forecast, now + kClockSkew);
   auto earlier = kept ? label(*kept) : std::nullopt;
-  // No more often than once a step, as long as it reaches as far as is asked for.
+  // At most one request per step, if the cached forecast reaches the horizon.
   if (earlier && now < earlier->fetched_at + identity.step && reaches(*earlier, horizon)) {
     return earlier;
   }
@@ -312,7 +313,7 @@ Result<LabelledHistory> IntensityChain::history(UtcTime from, UtcTime to) {
       return false;
     }
     for (std::size_t i = 0; i < series.series.size(); ++i) {
-      // An estimate is revised in the first days.
+      // Estimates are revised in the first days: an early one is fetched again after a day.
       const bool revised = series.series.estimated[i] != 0 &&
                            fetched_time(series, i) + whole_days(1) < now &&
                            fetched_time(series, i) < series.series.start_of(i) + whole_days(7);
@@ -336,8 +337,8 @@ Result<LabelledHistory> IntensityChain::history(UtcTime from, UtcTime to) {
       .series = kept->series, .fetched_at = kept->fetched_at, .notes = take_notes()};
 }
 
-/// Returns the intensities measured up to now. Asks the provider for history if the cache has
-/// little.
+/// Returns the intensities measured up to now. Requests history from the provider if the cache has
+/// few values.
 std::optional<CachedSeries> IntensityChain::past_of(UtcTime now) {
   const SourceIdentity& identity = source_.identity();
   const UtcTime from = interval_of(now - options_.backfill, whole_hours(1));
@@ -379,7 +380,7 @@ std::optional<LabelledForecast> IntensityChain::own_forecast(UtcTime now, WholeS
   made.expected.start = hour;
   made.expected.values.assign(steps, series->values[last]);
   made.expected.estimated.assign(steps, 0);
-  // Step s is so many intervals after the newest: 0 is the newest itself.
+  // Step s is `behind + s` intervals after the newest value; 0 is the newest value itself.
   const auto behind = static_cast<std::size_t>((hour - series->start_of(last)) / series->step);
   const std::size_t ahead = std::max<std::size_t>(1, behind + steps - 1);
   if (series->end() - series->start < kOwnForecastNeeds || ahead > kLongestOwnHorizon) {

@@ -1,16 +1,14 @@
 #pragma once
 /// \file
-/// The present intensity and its forecast from whatever there is, each number with the step of the
-/// ladder that it stands on.
+/// The current intensity and its forecast from the best available source; each number is labelled
+/// with its step of the ladder.
 ///
-/// Now:       fresh -> last good, at most 2 steps old -> forecast that the provider made earlier
-/// for
-///            this hour -> same hour last week -> yearly mean that the user gave -> refused.
-/// To come:   the provider's forecast -> Harpe's own over the history -> persistence -> refused.
-///
-/// The provider is asked no more often than once a step of its data. What it says goes into the
-/// cache; what is in the cache is used where it does not answer. Values of different kinds never
-/// stand in for each other.
+///   Current:  fresh -> last good, at most 2 steps old -> forecast that the provider made earlier
+///             for this hour -> same hour last week -> yearly mean that the user gave -> refused.
+///   Forecast: the provider's -> Harpe's own, from the history -> persistence -> refused.
+/// The provider is not requested again within one step of its data after a response. Responses are
+/// cached, and cached values are used when the provider does not respond. A value never replaces
+/// one of another kind.
 
 #include <optional>
 #include <string>
@@ -27,22 +25,22 @@
 namespace harpe::carbon {
 
 enum class LadderStep : unsigned char {
-  kFresh,             ///< of the interval now, or the one before, asked for within a step
+  kFresh,             ///< of the current or the previous interval, fetched within the last step
   kLastGood,          ///< of an interval that ended at most 2 steps ago
   kForecast,          ///< the provider's forecast for now, made earlier
   kSameHourLastWeek,  ///< measured a week ago
-  kYearlyMean,        ///< a number of the user's
+  kYearlyMean,        ///< a number from the user
 };
-/// "fresh", "last good", "forecast", "same hour last week", "yearly mean".
+/// Returns "fresh", "last good", "forecast", "same hour last week" or "yearly mean".
 std::string_view text_of(LadderStep step);
 
-/// Whether a controller may act on it. Below "forecast" the number fits reports; a plan that does
-/// not move with carbon is then the honest choice.
+/// Returns true if a controller may act on the value. Values below "forecast" are for reports only;
+/// a plan that ignores carbon is then the honest choice.
 constexpr bool carbon_control_allowed(LadderStep step) {
   return step <= LadderStep::kForecast;
 }
 
-/// One number with its label.
+/// A number with its label.
 struct LabelledIntensity {
   CarbonIntensity intensity;  ///< g/kWh, kind, zone, source
   UtcTime start{};
@@ -50,60 +48,61 @@ struct LabelledIntensity {
   bool estimated = false;
   LadderStep ladder = LadderStep::kYearlyMean;
   std::optional<UtcTime> fetched_at = {};
-  std::optional<UtcTime> issued_at = {};  ///< of a forecast
+  std::optional<UtcTime> issued_at = {};  ///< of a forecast; nullopt for other values
   std::vector<std::string> notes = {};
 };
 
 enum class ForecastStep : unsigned char {
   kProvider,
-  kOwn,         ///< of Harpe's forecaster over what was measured
+  kOwn,         ///< Harpe's forecast from measured values
   kPersistence  ///< the newest value, for all hours
 };
-/// "provider", "own forecast", "persistence".
+/// Returns "provider", "own forecast" or "persistence".
 std::string_view text_of(ForecastStep step);
 constexpr bool carbon_control_allowed(ForecastStep step) {
   return step <= ForecastStep::kOwn;
 }
 
-/// From the interval that holds the present on.
+/// A forecast that starts at the current interval.
 struct LabelledForecast {
   IntensitySeries expected;
-  std::vector<double> lower, upper;  ///< of 80 %; empty: not known
+  std::vector<double> lower, upper;  ///< 80 % interval; empty if unknown
   ForecastStep ladder = ForecastStep::kPersistence;
   UtcTime issued_at{};
-  UtcTime fetched_at{};  ///< of the newest value that it rests on
+  UtcTime fetched_at{};  ///< of the newest value it is based on
   std::vector<std::string> notes = {};
 };
 
 struct LabelledHistory {
   IntensitySeries series;
-  std::vector<std::int64_t> fetched_at;  ///< of each value, Unix time; 0: not known
+  std::vector<std::int64_t> fetched_at;  ///< of each value, Unix time; 0 if unknown
   std::vector<std::string> notes = {};
 };
 
 struct IntensityChainOptions {
-  /// What the user says the zone's mean of a year is, in the source's kind.
+  /// The yearly mean of the zone from the user, of the source's kind.
   std::optional<double> yearly_mean = {};
-  bool offline = false;                    ///< asks no provider
-  WholeSeconds backfill{28 * 86'400};      ///< asked for before an own forecast
-  WholeSeconds oldest_forecast{6 * 3600};  ///< of a provider that may stand in for a new one
-  ExogenousSource exogenous = {};          ///< what own forecasts know beside; empty: nothing
+  bool offline = false;                ///< requests nothing from providers
+  WholeSeconds backfill{28 * 86'400};  ///< history to request before an own forecast
+  /// Maximum age of a provider's forecast that is used in place of a new one.
+  WholeSeconds oldest_forecast{6 * 3600};
+  ExogenousSource exogenous = {};  ///< additional inputs of own forecasts; empty for none
 };
 
-/// Used by one thread. Source and cache must outlive it.
+/// A chain of fallbacks for one source. Used by one thread. Source and cache must outlive it.
 class IntensityChain {
  public:
   IntensityChain(IntensitySource& source, IntensityCache& cache, UtcNow now,
                  IntensityChainOptions options = {});
 
-  /// Fails with kUnavailable, or with what the provider's refusal was (kNoPermission), and says of
-  /// every step why it was not taken.
+  /// Returns the current intensity. Fails with kUnavailable, or with kNoPermission if the provider
+  /// refused access; the error gives the reason for each step that was not used.
   Result<LabelledIntensity> current();
   Result<LabelledForecast> forecast(WholeSeconds horizon);
-  /// [from, to) from the cache where it is whole there, else from the provider.
+  /// Returns [from, to): from the cache if it is complete and final there, else from the provider.
   Result<LabelledHistory> history(UtcTime from, UtcTime to);
-  /// What forecasts like this one were worth, as far as the cache has kept them; asks no provider.
-  /// Empty where it keeps nothing.
+  /// Returns the accuracy of earlier forecasts like this one, as far as the cache has them;
+  /// requests nothing from providers. Empty if the cache has none.
   ForecastRecord record(const LabelledForecast& of);
 
  private:
@@ -130,8 +129,8 @@ class IntensityChain {
   UtcNow now_;
   IntensityChainOptions options_;
   std::vector<std::string> notes_;
-  std::optional<ErrorCode> refusal_;       ///< of the provider in this call
-  std::optional<CachedSeries> unwritten_;  ///< measured in this run, where no cache keeps it
+  std::optional<ErrorCode> refusal_;       ///< the provider's error in this call
+  std::optional<CachedSeries> unwritten_;  ///< measured in this run, if no cache stores it
 };
 
 }  // namespace harpe::carbon

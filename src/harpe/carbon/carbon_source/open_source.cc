@@ -12,8 +12,8 @@
 namespace harpe::carbon {
 namespace {
 
-/// Returns what links to all providers have in common.
-/// \param calls  limit in 60 s, well below that of the provider
+/// Returns the options of links to all providers.
+/// \param calls  limit per 60 s, well below the limit of the provider
 SourceLinkOptions provider_link_options(const SourceEnvironment& environment, std::string provider,
                                         std::string token_advice, int calls) {
   return {.provider = std::move(provider),
@@ -24,7 +24,7 @@ SourceLinkOptions provider_link_options(const SourceEnvironment& environment, st
           .ca_file = environment.variable("HARPE_CARBON_CA_FILE").value_or("")};
 }
 
-/// Returns where a token is looked for, and how to get one.
+/// Returns the places that are searched for a token, and how to get one.
 std::string token_advice_of(const ApiTokenNames& names) {
   return "Check the token in " + names.variable + " or ~/.config/harpe/" + names.file + ". " +
          names.advice;
@@ -43,7 +43,7 @@ SourceLinkOptions entsoe_link_options(const SourceEnvironment& environment) {
   SourceLinkOptions options =
       provider_link_options(environment, "ENTSO-E", token_advice_of(entsoe_token_names()), kCalls);
   options.expected_type = "xml";
-  options.also_read = 400;  // with which a document says that there is no data
+  options.also_read = 400;  // status of a document without data
   return options;
 }
 
@@ -51,10 +51,10 @@ using Provider = SourceSpecification::Provider;
 
 constexpr WholeSeconds kConstantStep{3600};
 constexpr std::size_t kLongestConstant = 100'000;
-/// Exogenous values are scaled by 28 days before anything is learned from them.
+/// The first 28 days of exogenous values determine their scale; learning begins after them.
 constexpr WholeSeconds kBackfillWithExogenous = whole_days(90);
 
-/// One number for all time.
+/// One intensity at all times.
 class ConstantSource final : public CarbonSource {
  public:
   ConstantSource(CarbonIntensity constant, UtcNow now)
@@ -107,7 +107,7 @@ class ConstantSource final : public CarbonSource {
   UtcNow now_;
 };
 
-/// A provider with all that it needs.
+/// A provider with its link, cache and chain.
 class ProvidedSource final : public CarbonSource {
  public:
   static Result<std::unique_ptr<CarbonSource>> open(const SourceSpecification& specification,
@@ -137,14 +137,14 @@ class ProvidedSource final : public CarbonSource {
   ProvidedSource(const SourceSpecification& specification, SourceEnvironment environment)
       : specification_(specification),
         environment_(std::move(environment)),
-        // The values of a file are there already.
+        // The values of a file need no cache.
         cache_(specification.provider == Provider::kFile ? "" : environment_.cache) {}
 
   Status make() {
     source_ = HARPE_TRY(provider());
     IntensityChainOptions options{
         .yearly_mean = specification_.yearly_mean,
-        // A file is asked also without a network.
+        // A file needs no network.
         .offline = environment_.offline && specification_.provider != Provider::kFile};
     if (!specification_.exogenous.empty())
       exogenous_ = exogenous_file(specification_.exogenous, specification_.known_ahead);

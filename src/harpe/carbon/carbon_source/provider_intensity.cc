@@ -10,14 +10,14 @@
 namespace harpe::carbon {
 namespace {
 
-constexpr double kHighestProvided = 3000;  // g/kWh: no grid comes near
+constexpr double kHighestProvided = 3000;  // in g/kWh, above any grid
 
 bool cannot_be(double grams, IntensityKind kind) {
   if (!std::isfinite(grams) || std::abs(grams) > kHighestProvided) return true;
   return grams < 0 && kind != IntensityKind::kMarginal;
 }
 
-/// The most frequent distance of neighbours, the shorter of two that are as frequent.
+/// Returns the most frequent distance between neighbours, or the shortest if several are.
 WholeSeconds usual_step(const std::vector<ProviderRow>& rows) {
   std::map<WholeSeconds, std::size_t> counts;
   for (std::size_t r = 1; r < rows.size(); ++r) ++counts[rows[r].start - rows[r - 1].start];
@@ -30,7 +30,7 @@ WholeSeconds usual_step(const std::vector<ProviderRow>& rows) {
   return usual;
 }
 
-/// Turns values that cannot be into gaps; says how many and which was the first.
+/// Replaces impossible values by gaps. Adds a note with their number and the first value.
 void drop_impossible(std::vector<ProviderRow>& rows, IntensityKind kind,
                      std::vector<std::string>& notes) {
   std::size_t dropped = 0;
@@ -52,8 +52,8 @@ std::string value_text(const ProviderRow& row) {
          std::to_string(row.column);
 }
 
-/// Sorts the rows and joins those of one time. Returns a message if a time has two values: which of
-/// them holds, only the provider knows.
+/// Sorts the rows and merges rows of the same time. Returns a message if a time has two values:
+/// only the provider knows which is right.
 std::optional<std::string> join_equal_times(std::vector<ProviderRow>& rows) {
   std::map<UtcTime, ProviderRow> by_time;
   for (const ProviderRow& row : rows) {

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// What providers of carbon intensity answer, as their parsers hand it on: values on a grid in
-/// g/kWh with their kind, and everything that was not as it should be.
+/// Parsed responses of providers of carbon intensity: values on a grid in g/kWh with their kind,
+/// and notes on every irregularity.
 
 #include <optional>
 #include <string>
@@ -16,29 +16,29 @@ namespace harpe::carbon {
 
 struct ProviderIntensity {
   IntensitySeries series;
-  /// Of a forecast: when the provider made it, where it says so.
+  /// For a forecast: the time at which the provider made it, if known.
   std::optional<UtcTime> issued_at = {};
   UtcTime fetched_at{};                 ///< set by the source, not by parsers
-  std::vector<std::string> notes = {};  ///< what was left out, for people
+  std::vector<std::string> notes = {};  ///< on omitted values, for display
 };
 
-/// One value of an answer, in the order of the answer.
+/// One value of a response, in the order of the response.
 struct ProviderRow {
   UtcTime start{};
-  double grams_per_kwh = kNoValue;  ///< NaN: null
+  double grams_per_kwh = kNoValue;  ///< NaN for null
   bool estimated = false;
-  int line = 0, column = 0;  ///< in the answer
+  int line = 0, column = 0;  ///< in the response
 };
 
-/// What a parser knows of all rows.
+/// The properties that all rows share.
 struct ProviderRowsOf {
   IntensityKind kind = IntensityKind::kUnstated;
   std::string zone = {};
   std::string source = {};
-  std::optional<WholeSeconds> step = {};  ///< nullopt: the most frequent distance
+  std::optional<WholeSeconds> step = {};  ///< nullopt for the most frequent distance
 };
 
-/// Most rows of one answer.
+/// Limit on the rows of one response.
 inline constexpr std::size_t kMostProviderRows = 120'000;
 
 /// Returns the rows, in any order, as a series. Equal values of one time count once; a value wins
@@ -48,14 +48,15 @@ inline constexpr std::size_t kMostProviderRows = 120'000;
 /// O(rows log rows).
 Result<ProviderIntensity> series_of_rows(std::vector<ProviderRow> rows, const ProviderRowsOf& of);
 
-/// Both on one grid; where both have a value, that of `newer`. Kind and zone must be the same.
-/// Gaps between them stay gaps; issued_at and fetched_at are those of `newer`.
+/// Merges two responses on one grid; a value of `newer` replaces one of `older`. Kind and zone must
+/// be equal. Gaps between them stay gaps; issued_at and fetched_at are taken from `newer`.
 Result<ProviderIntensity> merged(const ProviderIntensity& older, const ProviderIntensity& newer);
 
-/// The part of the series in [from, to), widened to whole intervals; nullopt: there is none.
+/// Returns the part of the series in [from, to), widened to whole intervals; nullopt if there is
+/// none.
 std::optional<IntensitySeries> part_of(const IntensitySeries& series, UtcTime from, UtcTime to);
 
-/// As parse_utc; fractions of a second, which providers write, are cut off.
+/// Parses a time like parse_utc, ignoring fractions of a second, which providers write.
 std::optional<UtcTime> parse_provider_time(std::string_view text);
 
 }  // namespace harpe::carbon

@@ -8,7 +8,7 @@
 namespace harpe::carbon {
 namespace {
 
-/// The values of a file.
+/// A source of the values in a file.
 class SeriesSource final : public IntensitySource {
  public:
   SeriesSource(std::string provider, IntensitySeries series, UtcNow now, UtcNow read_at)
@@ -23,7 +23,7 @@ class SeriesSource final : public IntensitySource {
 
   Result<ProviderIntensity> latest() override {
     const UtcTime now = now_();
-    // An interval counts once it has begun: files hold what was measured.
+    // An interval counts from its beginning, because files have measured values.
     const auto until = part_of(series_, series_.start, now + WholeSeconds(1));
     if (!until || until->gaps() == until->size()) {
       return Error::of(ErrorCode::kUnavailable,
@@ -41,7 +41,7 @@ class SeriesSource final : public IntensitySource {
     return answer(*part);
   }
 
-  /// What a file says of the time to come can only be a forecast.
+  /// Returns the values of the file for coming hours, which can only be a forecast.
   Result<ProviderIntensity> forecast(WholeSeconds horizon) override {
     const UtcTime now = now_();
     const UtcTime hour = interval_of(now, series_.step);
@@ -94,7 +94,7 @@ Result<ProviderIntensity> fetch_in_parts(
     all = all ? HARPE_TRY(merged(*all, *part)) : *std::move(part);
   }
   if (!all) return *std::move(nothing);
-  // Some answer with the interval before the first as well.
+  // Some providers also return the interval before the first.
   const auto within = part_of(all->series, from, to);
   if (!within) return Error::of(ErrorCode::kNotFound, "the answer has no value of that time");
   all->series = *within;

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// The providers, each as an IntensitySource over a link. A link has to outlive what is made of it.
+/// The providers as IntensitySource objects. Each uses a link that must outlive it.
 
 #include <memory>
 #include <string>
@@ -16,26 +16,29 @@
 
 namespace harpe::carbon {
 
-/// What all providers need.
+/// The access data that all providers need.
 struct ProviderAccess {
-  std::string url = {};    ///< base URL without a slash at its end; empty: the provider's own
-  std::string token = {};  ///< of WattTime "user:password"
+  std::string url = {};    ///< base URL without a final slash; empty for the provider's own
+  std::string token = {};  ///< for WattTime "user:password"
   UtcNow now = {};
 };
 
-/// History beyond the last 24 h comes in calls of 10 days each; forecasts reach up to 72 h.
+/// Returns the source of Electricity Maps. Requests history before the last 24 h in parts of 10
+/// days; forecasts extend up to 72 h.
 std::unique_ptr<IntensitySource> make_electricity_maps(SourceLink& link, ProviderAccess access,
                                                        ElectricityMapsOptions options);
 
-/// Logs in with the first call, and once again where a token is refused.
+/// Returns the source of WattTime. It logs in with the first request, and once again if a token is
+/// refused.
 std::unique_ptr<IntensitySource> make_watttime(SourceLink& link, ProviderAccess access,
                                                WattTimeAsked asked);
 
-/// \param region  1 to 17; nullopt: the whole country
+/// \param region  1 to 17; nullopt for the whole country
 std::unique_ptr<IntensitySource> make_uk(SourceLink& link, ProviderAccess access,
                                          std::optional<int> region);
 
-/// Generation with own emission factors; it has no forecast of intensity, but what feeds one.
+/// A source computed from generation and emission factors. It has no forecast of intensity, but the
+/// day-ahead data for one.
 class EntsoeSource : public IntensitySource {
  public:
   enum class DayAhead : unsigned char { kLoad, kWindAndSolar };
@@ -45,22 +48,22 @@ class EntsoeSource : public IntensitySource {
 std::unique_ptr<EntsoeSource> make_entsoe(SourceLink& link, ProviderAccess access, std::string zone,
                                           WholeSeconds step, std::vector<EmissionFactor> factors);
 
-/// Day-ahead prices of [from, to), tomorrow's too where they are published, in calls of a month.
-/// kNotFound where there is none; a month without any is left out. They have no ladder and no
-/// cache: what they are for is to be planned with at once.
+/// Fetches day-ahead prices of [from, to), including tomorrow's if they are published, in requests
+/// of a month. kNotFound if there are none; a month without prices is omitted. Prices have no
+/// ladder and no cache, because they are used for planning at once.
 Result<DayAheadPrices> fetch_entsoe_prices(SourceLink& link, const ProviderAccess& access,
                                            const std::string& zone, WholeSeconds step, UtcTime from,
                                            UtcTime to);
 
-/// A series that has been read: what lies before `now` is history, and what lies after it the
-/// provider's forecast. Fails where the series has no known value.
-/// \param read_at  when the series was last found to be up to date, by which all answers are dated
+/// Returns a source for a series that has been read: values before `now` are its history, later
+/// values its forecast. Fails if the series has no known value.
+/// \param read_at  when the series was last found to be up to date: the fetch time of all responses
 Result<std::unique_ptr<IntensitySource>> make_series_source(std::string provider,
                                                             IntensitySeries series, UtcNow now,
                                                             UtcNow read_at);
 
-/// Calls `fetch(begin, end)` for parts of [from, to) no longer than `longest`, and merges what
-/// comes. A part without data (kNotFound) is left out, unless all are.
+/// Calls `fetch(begin, end)` for parts of [from, to) no longer than `longest`, and merges the
+/// results. A part without data (kNotFound) is omitted, unless all parts are.
 Result<ProviderIntensity> fetch_in_parts(
     UtcTime from, UtcTime to, WholeSeconds longest,
     const std::function<Result<ProviderIntensity>(UtcTime, UtcTime)>& fetch);

@@ -11,14 +11,14 @@
 namespace harpe::carbon {
 namespace {
 
-constexpr std::uint64_t kJitter = 0x6a69747465720001;  // what the random numbers are for
+constexpr std::uint64_t kJitter = 0x6a69747465720001;  // purpose of the random numbers
 
 bool may_pass(const net::HttpFetched& fetched) {
   if (fetched.status == 0) return fetched.cause != net::HttpFailure::kBadResponse;
   return fetched.status == 429 || fetched.status >= 500;
 }
 
-/// As it can be shown and kept.
+/// Returns the URL without secrets, for messages and the cache.
 std::string url_without(std::string url, const std::vector<std::string>& secrets) {
   for (const std::string& secret : secrets) {
     const std::string encoded = net::percent_encoded(secret);
@@ -74,7 +74,7 @@ Result<std::string> SourceLink::get(const std::string& url, const net::HttpHeade
   }
 }
 
-/// Sleeps while as many calls as may be lie within the last period.
+/// Sleeps while the last period has the maximum number of calls.
 void SourceLink::wait_for_turn() {
   const auto drop_old = [&] {
     while (!calls_.empty() && clock_.now() - calls_.front() >= options_.period) calls_.pop_front();
@@ -101,7 +101,7 @@ Result<std::string> SourceLink::body_of(const net::HttpFetched& fetched, const s
   const bool other = options_.also_read != 0 && fetched.status == options_.also_read;
   if (fetched.status != 200 && !other) return refusal(fetched, key);
   const std::string type = lower(fetched.header("content-type"));
-  // A proxy or a portal answers with a page of its own. Some say plain text of what is not.
+  // A proxy or a portal answers with its own page. Some servers declare other text as plain text.
   if (!type.empty() && type.find(options_.expected_type) == std::string::npos &&
       !type.starts_with("text/plain") && !type.starts_with("application/octet-stream")) {
     return Error::of(ErrorCode::kUnavailable, options_.provider + " answers with " +
@@ -118,7 +118,7 @@ Result<std::string> SourceLink::body_of(const net::HttpFetched& fetched, const s
   return fetched.body;
 }
 
-/// The body of a failure is not repeated: it may repeat the token.
+/// Returns the error of a failed request, without its body, which may repeat the token.
 Error SourceLink::refusal(const net::HttpFetched& fetched, const std::string& key) const {
   const std::string from = " (" + net::url_for_messages(key) + ")";
   switch (fetched.status) {

@@ -1,15 +1,14 @@
 #pragma once
 /// \file
-/// The way to one provider: time-outs, retries, its limits of calls, and what it says of both.
+/// The connection to one provider: time-outs, retries, limits on the request rate, and validators.
 ///
 /// * No response, 429 and 5xx are tried again, after a wait drawn uniformly from 0 to
-///   min(longest_wait, first_wait 2^k) ("full jitter"), and no sooner than Retry-After says. A
-///   Retry-After beyond `patience` ends the attempts, and no call is made before it has passed.
-/// * 401 and 403 are final: the error (kNoPermission) says how to get a token.
-/// * At most `calls` calls in any `period`; beyond that it waits.
-/// * Where a provider gave an ETag or Last-Modified, they are shown again, and a 304 gives what
-/// came
-///   then.
+///   min(longest_wait, first_wait 2^k) ("full jitter"), but not before Retry-After. A Retry-After
+///   beyond `patience` ends the attempts, and no request is sent before it has passed.
+/// * 401 and 403 are final: the error (kNoPermission) explains how to get a token.
+/// * At most `calls` requests are sent in any `period`; further requests wait.
+/// * The ETag or Last-Modified of a response is sent with the next request; a 304 returns the
+///   stored response.
 ///
 /// Source: M. Brooker, Exponential Backoff And Jitter, 2015; RFC 9110 sections 10.2.3 and 13.1.
 
@@ -26,7 +25,7 @@
 
 namespace harpe::carbon {
 
-/// Keeps responses that can be asked for again with their validators.
+/// A store of responses that have validators.
 class ResponseStore {
  public:
   struct Kept {
@@ -39,25 +38,28 @@ class ResponseStore {
 };
 
 struct SourceLinkOptions {
-  std::string provider = {};           ///< "Electricity Maps", for messages
-  std::string token_advice = {};       ///< what to do where it refuses
+  std::string provider = {};  ///< for messages: "Electricity Maps"
+  /// For the error if the provider refuses access.
+  std::string token_advice = {};
   std::string expected_type = "json";  ///< part of the content type of every response
-  int also_read = 0;                   ///< a status whose body is handed on as that of a 200 is
+  /// Status whose body is returned like that of a 200; 0 for none.
+  int also_read = 0;
   int attempts = 4;
   Seconds timeout{10}, first_wait{1}, longest_wait{30}, patience{60};
   int calls = 60;
   Seconds period{60};
-  std::uint64_t seed = 0;  ///< of the waits
+  std::uint64_t seed = 0;  ///< of the random waits
   std::filesystem::path ca_file = {};
 };
 
-/// Used by one thread. The fetcher, clock and store must outlive it; a store may be null.
+/// The connection to one provider. Used by one thread. The fetcher, clock and store must outlive
+/// it; the store may be null.
 class SourceLink {
  public:
   SourceLink(net::HttpFetcher& fetcher, Clock& clock, UtcNow now, SourceLinkOptions options,
              ResponseStore* store = nullptr);
 
-  /// The body of a 200. \param secrets  of URL and headers (see HttpFetch)
+  /// Returns the body of a 200. \param secrets  in URL and headers (see HttpFetch)
   Result<std::string> get(const std::string& url, const net::HttpHeaders& headers = {},
                           const std::vector<std::string>& secrets = {});
 
@@ -75,8 +77,8 @@ class SourceLink {
   UtcNow now_;
   SourceLinkOptions options_;
   ResponseStore* store_;
-  std::deque<Instant> calls_;  ///< of the last period
-  Instant not_before_{};       ///< by Retry-After
+  std::deque<Instant> calls_;  ///< times of the requests in the last period
+  Instant not_before_{};       ///< from Retry-After
   std::uint64_t drawn_ = 0;
 };
 

@@ -59,8 +59,8 @@ bool is_zone_name(std::string_view zone) {
   });
 }
 
-/// An EIC: 16 characters, of which the last is a check character over the others (ENTSO-E, EIC
-/// reference manual: weights 16 down to 2, modulo 37).
+/// Returns true if the code is an EIC: 16 characters, the last of which is a check character over
+/// the others (ENTSO-E, EIC reference manual: weights 16 down to 2, modulo 37).
 bool is_eic(std::string_view code) {
   constexpr std::string_view kDigits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ-";
   if (code.size() != 16) return false;
@@ -99,7 +99,7 @@ Status take_zone(const ProviderWord& word, std::string_view zone, SourceSpecific
   return ok_status();
 }
 
-/// One of the words.
+/// Returns the position of an option's value among the words.
 Result<std::size_t> word_of(std::string_view option, std::string_view value,
                             const std::vector<std::string>& words) {
   const auto found = std::ranges::find(words, value);
@@ -130,7 +130,7 @@ Status take_step(std::string_view value, SourceSpecification& source) {
 }
 
 Status take_factors(std::string_view value, SourceSpecification& source) {
-  // An equals sign stands between option and value already.
+  // The value has ':' in place of '=', which already separates option and value.
   std::string text(value);
   std::ranges::replace(text, ':', '=');
   source.factors = HARPE_TRY(parse_emission_factors(text));

@@ -1,10 +1,10 @@
 #pragma once
 /// \file
-/// A source of carbon intensity as users and configuration write it.
+/// Specification of a source of carbon intensity, as written by users and in configurations.
 ///
 /// | text | source |
 /// | --- | --- |
-/// | `302.5` | that many g/kWh, of no stated kind |
+/// | `302.5` | a number in g/kWh, of unstated kind |
 /// | `DE` | the yearly mean of a country (carbon/intensity.h) |
 /// | `file:PATH` | a table (carbon/intensity_csv.h) |
 /// | `electricity-maps:ZONE` | |
@@ -12,7 +12,7 @@
 /// | `uk`, `uk:13` | Great Britain, one of its 17 regions |
 /// | `entsoe:EIC` | generation of an area, with emission factors |
 ///
-/// Options follow as in a URL, `?name=value&name=value`:
+/// Options follow the source as in a URL, `?name=value&name=value`:
 ///
 /// | option | of | meaning |
 /// | --- | --- | --- |
@@ -23,12 +23,12 @@
 /// | `signal` | watttime | co2_moer (default), co2_aoer |
 /// | `factors` | entsoe | g/kWh of types, such as B04:370,B17:none |
 /// | `zone`, `time`, `value`, `unit` | file | as `IntensityCsvOptions` |
-/// | `exogenous` | all but numbers and means | a CSV file of weather, load, ..., for own forecasts
-/// | | `known-ahead` | with `exogenous` | how long before their time its values are known: 24h | |
-/// `mean` | all but numbers and means | the zone's yearly mean in g/kWh: the last resort | | `url`
-/// | providers | a base URL in place of the provider's own |
+/// | `exogenous` | all but numbers and means | a CSV file of weather, load, ... for own forecasts |
+/// | `known-ahead` | with `exogenous` | how long before their time its values are known: 24h |
+/// | `mean` | all but numbers and means | the zone's yearly mean in g/kWh: the last resort |
+/// | `url` | providers | a base URL in place of the provider's own |
 ///
-/// There is no place for a token: see api_token.h.
+/// A source cannot contain a token: see api_token.h.
 
 #include <optional>
 #include <string>
@@ -64,11 +64,11 @@ struct SourceSpecification {
   std::vector<EmissionFactor> factors = {};  ///< of kEntsoe
   std::optional<double> yearly_mean = {};
   std::string url = {};
-  std::string exogenous = {};  ///< path; empty: none
+  std::string exogenous = {};  ///< path; empty for none
   WholeSeconds known_ahead{0};
 };
 
-/// Fails with what there is, and what may have been meant.
+/// Parses a source. The error lists the possible sources and suggests the nearest one.
 Result<SourceSpecification> parse_source(std::string_view text);
 
 }  // namespace harpe::carbon

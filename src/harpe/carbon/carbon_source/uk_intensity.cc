@@ -18,7 +18,7 @@ class UkReader {
   UkReader(const UkAsked& asked, Diagnostics& diagnostics)
       : asked_(asked), diagnostics_(diagnostics) {}
 
-  /// \param holder  what has "data"
+  /// \param holder  the object with "data"
   void read_data(const JsonValue& holder) {
     const JsonValue* data = holder.find("data");
     if (data == nullptr) {
@@ -68,7 +68,7 @@ class UkReader {
     }
   }
 
-  /// \param valued  what has "intensity"
+  /// \param valued  the object with "intensity"
   void read_half_hour(const JsonValue& item, const JsonValue& valued) {
     Fields fields(item, "a half hour", diagnostics_);
     const auto from = read_time(fields, "from"), to = read_time(fields, "to");
@@ -113,9 +113,9 @@ class UkReader {
 
 constexpr const char* kUkUrl = "https://api.carbonintensity.org.uk";
 constexpr WholeSeconds kUkLongest =
-    whole_hours(24 * 13);  // of 14 days, the ends counted in half hours
+    whole_hours(24 * 13);  // below 14 days, with both ends counted in half hours
 
-/// "2018-01-20T12:00Z": this API writes no seconds and reads none.
+/// Returns a time such as "2018-01-20T12:00Z": this API writes and reads no seconds.
 std::string uk_time(UtcTime time) {
   return utc_text(time).substr(0, 16) + "Z";
 }
@@ -140,7 +140,7 @@ class UkSource final : public IntensitySource {
 
   Result<ProviderIntensity> history(UtcTime from, UtcTime to) override {
     return fetch_in_parts(from, to, kUkLongest, [&](UtcTime begin, UtcTime end) {
-      // Given the start of a half hour, the API begins with the one before.
+      // Given the start of a half hour, the API would begin with the previous one.
       const std::string range = uk_time(begin + whole_minutes(1)) + "/" + uk_time(end);
       return ask("/intensity/" + range + suffix(), false);
     });
@@ -151,7 +151,7 @@ class UkSource final : public IntensitySource {
     const UtcTime now = interval_of(access_.now(), identity_.step);
     ProviderIntensity forecast =
         HARPE_TRY(ask("/intensity/" + uk_time(now + whole_minutes(1)) + span + suffix(), true));
-    forecast.issued_at = forecast.fetched_at;  // it does not say
+    forecast.issued_at = forecast.fetched_at;  // the answer has no time of issue
     return forecast;
   }
 

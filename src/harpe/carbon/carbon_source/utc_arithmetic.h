@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// What more is counted with times here than in `carbon` (utc_time.h): intervals, calendar months,
-/// the time of the machine.
+/// Calculations with times beyond those in `carbon` (utc_time.h): intervals, calendar months, and
+/// the machine's time.
 
 #include <chrono>
 #include <functional>
@@ -20,21 +20,21 @@ constexpr UtcTime operator-(UtcTime a, WholeSeconds b) {
   return {a.since_1970 - b.count()};
 }
 
-/// The time of day in UTC, which may be wrong.
+/// Returns the current time in UTC, which may be wrong.
 using UtcNow = std::function<UtcTime()>;
 
-/// That of this machine.
+/// Returns the clock of this machine.
 UtcNow utc_clock();
 
-/// As the standard library has it.
+/// Converts to the type of the standard library.
 inline std::chrono::sys_seconds sys_time(UtcTime time) {
   return std::chrono::sys_seconds(std::chrono::seconds(time.since_1970));
 }
 
-/// The start of the interval of `step` that holds `time`, on the grid of whole days.
+/// Returns the start of the interval of `step` that contains `time`, on the grid of whole days.
 UtcTime interval_of(UtcTime time, WholeSeconds step);
 
-/// The first second of the month that holds `time`, and of the month after.
+/// Returns the first second of the month of `time`, and of the next month.
 UtcTime month_of(UtcTime time);
 UtcTime next_month(UtcTime time);
 

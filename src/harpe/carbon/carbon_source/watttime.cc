@@ -16,7 +16,7 @@ namespace {
 
 constexpr const char* kWattTime = "WattTime";
 
-/// What "meta" says.
+/// The contents of "meta".
 struct WattTimeMeta {
   double grams_per_unit = 1;  ///< g/kWh
   std::optional<WholeSeconds> step = {};
@@ -168,8 +168,8 @@ class WattTime final : public IntensitySource {
     return ok_status();
   }
 
-  /// A token lives about 30 minutes: one that is refused may have been too old, but only one that
-  /// was there before this call.
+  /// Requests data. If the provider refuses a token that is older than this call, logs in again: a
+  /// token expires after about 30 minutes.
   Result<std::string> ask(const std::string& path, const std::string& query) {
     bool fresh = token_.empty();
     if (fresh) HARPE_TRY(log_in());
@@ -203,7 +203,7 @@ IntensityKind watttime_kind(std::string_view signal) {
 }
 
 Result<std::string> parse_watttime_login(std::string_view json) {
-  // A parse error would show where; what it stands in is a secret.
+  // A parse error is not repeated, because it may quote the token.
   const auto document = parse_json(json, kWattTime);
   if (!document.ok()) return Error::invalid("WattTime: the answer to the login is no JSON");
   const JsonValue* token = document->find("token");

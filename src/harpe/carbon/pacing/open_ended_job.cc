@@ -53,13 +53,13 @@ PacingPlan OpenEndedJob::plan(std::span<const PacingInterval> expected) const {
     if (state_.is_paused && state_.has_begun) first.lost = job_.pause.start;
   }
   first.lost = std::min(first.lost, duration);
-  // A plan ends with its window; the job does not.
+  // A plan ends with its window, but the job continues.
   if (first.runs) first.run = duration - first.lost;
   first.ends = first.idles_first = false;
   return plan;
 }
 
-/// Up to the first interval at whose end a plan is behind; all where none is.
+/// Returns the window up to the first interval at whose end the plan is behind, or all of it.
 std::span<const PacingInterval> OpenEndedJob::until_first_behind(
     std::span<const PacingInterval> window, const PacingPlan& plan) const {
   double done = done_;
@@ -74,7 +74,7 @@ std::span<const PacingInterval> OpenEndedJob::until_first_behind(
   return window;
 }
 
-/// It pauses only where, started again as soon as it may be, it keeps up.
+/// Returns true if the job keeps up when it pauses and starts again as soon as it may.
 bool OpenEndedJob::may_pause(Seconds duration) const {
   if (!job_.pause.allowed) return false;
   Seconds pause = std::max(duration, job_.pause.min_dwell);

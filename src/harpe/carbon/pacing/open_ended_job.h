@@ -1,28 +1,28 @@
 #pragma once
 /// \file
-/// A job that is paced without knowing how long it is: a training that ends when its loss is good,
-/// or when its owner says so.
+/// A paced job of unknown length: a training that ends when its loss is good enough, or when its
+/// owner ends it.
 ///
-/// There is no deadline to plan to. Instead the job may never be further behind than
+/// There is no deadline. Instead, the job must always keep
 ///
 ///     work done by time t  >=  (t - slack) / (1 + slowdown)
 ///
-/// in seconds at the fastest pace: it runs at most so much slower as a rule, and within that may
-/// put off some hours of work. Whenever it turns out to be done, it is done by
-/// (1 + slowdown) work + slack. Each interval it plans the window of what is expected so that at
-/// its end, and at the end of every interval in between, this holds, at the least cost. Work done
-/// ahead is worth what it spares at the end of the window, so a window should reach over the days
-/// that can be forecast into those of which only the usual is known.
+/// in seconds at the fastest pace: its average slowdown is limited, and within the slack it may put
+/// off some hours of work. Whenever the job turns out to be finished, it finishes within (1 +
+/// slowdown) work + slack. For each interval, the job plans a window of expected intervals at the
+/// least cost so that the condition holds at the end of every interval in it. Work done ahead is
+/// worth its saving at the end of the window, so a window should extend from the days of the
+/// forecast into days for which only typical values are known.
 ///
-/// A plan that falls behind within the window is made again up to there, until none does: each
-/// round ends earlier, and the first interval is decided by the first place that binds.
+/// If a plan falls behind within the window, the job plans again up to that interval, until no plan
+/// falls behind: each round ends earlier, and the first binding interval determines the next one.
 ///
-/// What became of a job may be known otherwise: it was stored, or measured (`resume`). One that is
-/// further behind than it may be, since less was done than planned, runs as fast as it can until it
-/// is not.
+/// The past of a job may be restored from a store or from measurements (`resume`). If less was done
+/// than planned and the job is further behind than allowed, it runs as fast as it can until it has
+/// caught up.
 ///
-/// A value; pure and deterministic. O(plan_pacing) for each round, of which there are as many as
-/// there are places that bind, mostly one or two.
+/// A value; pure and deterministic. O(plan_pacing) for each round; there is one round for each
+/// binding interval, mostly one or two.
 
 #include <span>
 
@@ -33,12 +33,12 @@ namespace harpe::carbon {
 
 struct OpenEndedTerms {
   double slowdown = 0.1;  ///< from 0
-  Seconds slack{};        ///< from 0; without any it cannot pause before it is ahead
+  Seconds slack{};        ///< from 0; with 0 it cannot pause before it is ahead
   PauseTerms pause{};
   double held_cost = 0;  ///< as in PacingJob
 };
 
-/// What has become of such a job so far.
+/// The past of an open-ended job.
 struct OpenEndedPast {
   double done = 0;  ///< work, in seconds at the fastest pace
   Seconds elapsed{};
@@ -49,19 +49,19 @@ class OpenEndedJob {
  public:
   OpenEndedJob(PaceCurve curve, const OpenEndedTerms& terms);
 
-  /// What the next interval is to be.
-  /// \param expected  of the intervals from now on, at least one; such as a week of them
+  /// Returns the next interval.
+  /// \param expected  the intervals from now on, at least one, such as a week of them
   PacedInterval decide(std::span<const PacingInterval> expected) const;
-  /// The same with what is planned after it, up to the first place that binds or all of them.
-  /// Never empty; where nothing has to be done up to there, it idles.
+  /// Returns the next interval and the planned ones after it, up to the first binding interval or
+  /// the end of the window. Never empty; if no work is required up to there, the job idles.
   PacingPlan plan(std::span<const PacingInterval> expected) const;
-  /// What it was.
+  /// Records an interval.
   void take(const PacedInterval& paced, Seconds duration);
   void resume(const OpenEndedPast& past);
 
-  /// Work that must be done by then, from its start.
+  /// Returns the work that must be done after `elapsed` from the start.
   double required(Seconds elapsed) const;
-  /// As PacedJob's; its work is of no meaning.
+  /// As in PacedJob, except that its `work` is meaningless.
   const PacingJob& terms() const { return job_; }
   const PaceCurve& curve() const { return curve_; }
   const PacingState& state() const { return state_; }

@@ -38,7 +38,7 @@ Result<PaceCurve> PaceCurve::make(const std::vector<PieceCost>& pieces, Watts ho
   std::vector<CurvePace>& hull = curve.paces_;
   for (const CurvePace& pace : paces) {
     if (!hull.empty() && pace.speed == hull.back().speed) continue;
-    // A slower one that draws as much serves nothing.
+    // A slower pace with at least the same power has no benefit.
     while (!hull.empty() && hull.back().power >= pace.power) hull.pop_back();
     while (hull.size() > 1 &&
            slope_between(hull[hull.size() - 2], hull.back()) >= slope_between(hull.back(), pace)) {

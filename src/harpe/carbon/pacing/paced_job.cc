@@ -27,7 +27,7 @@ std::optional<PacedJob::Advice> PacedJob::advice(std::span<const PacingInterval>
     advice.until.push_back({std::min(interval.duration, left), interval.weight});
     left -= interval.duration;
   }
-  // Past its deadline it runs as fast as it can.
+  // Past its deadline, the job runs as fast as it can.
   if (advice.until.empty()) advice.until.push_back(expected.front());
   advice.job.work *= 1 + terms_.reserve;
   advice.plan =
@@ -85,8 +85,8 @@ std::vector<IntervalUse> PacedJob::uses_of_plan(const Advice& advice) const {
   return uses;
 }
 
-/// The first interval as planned, then without a pause to the end, at the static pace or as fast as
-/// the deadline asks.
+/// Returns the use of the first interval as planned, and of a run to the end without a pause, at
+/// the static pace or as fast as the deadline needs.
 std::vector<IntervalUse> PacedJob::uses_when_steady(const Advice& advice) const {
   const PacedInterval& first = advice.plan.intervals.front();
   const Seconds duration = advice.until.front().duration;
@@ -145,7 +145,7 @@ bool PacedJob::is_safe(const Advice& advice, std::span<const WeightOutlook> outl
   return holds(uses_of_plan(advice)) || holds(uses_when_steady(advice));
 }
 
-/// Of the curve; a speed between two paces is their mixture. Up to the job's end.
+/// Returns an interval at a speed, possibly a mixture of two paces. It ends with the job's work.
 PacedInterval PacedJob::at_pace(double speed, Seconds duration) const {
   PacedInterval paced{.runs = true, .pace = curve_.at_least(speed * (1 - kDone))};
   if (paced.pace > 0 && curve_.paces()[paced.pace].speed > speed * (1 + kDone)) {
@@ -168,14 +168,14 @@ IntervalUse PacedJob::static_use(Seconds duration) const {
   return {.energy = static_power_ * time, .work = static_speed_ * time.value, .time = time};
 }
 
-/// What is behind the static job is done after its end, as far as there is time before the
-/// deadline, and beyond that by running faster until then.
-/// \param from  when the job can go on
+/// Returns the cost of catching up with the static job: after the end of that job as far as time
+/// remains before the deadline, else by running faster until the deadline.
+/// \param from  earliest time at which the job continues
 double PacedJob::cost_to_make_up(double work, Seconds from, const WeightRange& ever) const {
   if (work <= 0) return 0;
   const Seconds spare = terms_.deadline - std::max(from, Seconds{work_ / static_speed_});
   const double after = std::clamp(spare.value * static_speed_, 0.0, work);
-  const double steady = static_power_.value / static_speed_;  // joules for a second's work
+  const double steady = static_power_.value / static_speed_;  // joules per second of work
   const bool can_be_faster = curve_.fastest().speed > static_speed_;
   const double faster =
       can_be_faster ? (curve_.fastest().power - static_power_).value / (1 - static_speed_) : steady;

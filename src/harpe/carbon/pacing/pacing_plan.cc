@@ -10,27 +10,28 @@
 namespace harpe::carbon {
 namespace {
 
-// Intervals in which a job that has stopped may not start; a minimum dwell of more is of no use.
+// Cap of the minimum dwell in intervals: a longer dwell has no benefit and costs states.
 constexpr double kMostDwellIntervals = 64;
 
-/// Sums of work differ by rounding from order to order.
+/// Relative tolerance: the order of summation changes a sum of work by rounding.
 constexpr double kWorkRounding = 1e-9;
 
-/// Which intervals run, and what stopping and starting take of them; up to its end.
+/// The intervals up to the end of the job, with the time that stopping and starting take.
 struct PricedPath {
   std::vector<PacedInterval> intervals{};
-  double work = 0;  ///< at its price
+  double work = 0;  ///< work done at the paces of the price
 };
 
-/// Which intervals a job runs in, where a second of work at the fastest pace is worth so much: the
-/// shortest path over intervals x (running or paused, for how long). For one price after another.
-/// Everything given must outlive it. O(intervals x dwell) a price.
+/// Shortest paths over intervals x (running or paused, for how long) for one price of work after
+/// another. The price is the value of a second of work at the fastest pace. A path gives the
+/// intervals in which the job runs. The constructor's arguments must outlive the object.
+/// O(intervals x dwell) per price.
 class PricedPaths {
  public:
   PricedPaths(const PaceCurve& curve, const PacingJob& job, const PacingState& state,
               std::span<const PacingInterval> intervals)
       : curve_(curve), job_(job), state_(state), intervals_(intervals) {
-    // The first and the last may be what is left of one, up to the deadline a fraction.
+    // The first interval and the last, which ends at the deadline, may be shorter than the others.
     const auto longest = std::ranges::max_element(
         intervals, {}, [](const PacingInterval& one) { return one.duration.value; });
     const double step = longest->duration.value;
@@ -55,9 +56,9 @@ class PricedPaths {
   /// Returns a lower bound on the cost of every plan that does all the work in whole intervals.
   double cost(double price) { return solve(price) + price * job_.work; }
 
-  /// Returns a lower bound on the cost of every plan. An interval in which the job runs for a part
-  /// of the time is next to a pause. The job counts as running in it, at the lower of two costs:
-  /// that of running for the whole interval, and that of not running.
+  /// Returns a lower bound on the cost of every plan. An interval that is used in part is next to a
+  /// pause. It counts as a running interval, at the lower of the cost of running throughout and the
+  /// cost of not running.
   double lower_bound(double price) {
     relaxed_ = true;
     const double least = solve(price);
@@ -85,14 +86,14 @@ class PricedPaths {
     return std::min(wanted, intervals_[interval].duration);
   }
 
-  /// Goes backwards over the intervals, for all states. Returns the least cost, less the price of
-  /// the work done.
+  /// Computes the best action of every state, from the last interval to the first. Returns the
+  /// least cost, minus the price of the work done.
   double solve(double price) {
     price_ = price;
     const std::size_t states = 2 * modes_;
     actions_.assign(intervals_.size() * states, Action::kEnd);
     std::vector<double> later(states, 0), now(states, 0);
-    // Cost from the next interval on if a running job that may pause does so there.
+    // Cost from the next interval on if a running job pauses there, with its dwell already over.
     double pause_next = std::numeric_limits<double>::infinity();
     for (std::size_t i = intervals_.size(); i-- > 0;) {
       const std::array<double, 2> run{cost_of_run(i, false), cost_of_run(i, true)};
@@ -102,7 +103,7 @@ class PricedPaths {
         const std::size_t spent = s % modes_;
         const bool may_change = spent >= dwell_;
         const std::size_t stays = std::min(dwell_, spent + 1);
-        double best = 0;  // it ends
+        double best = 0;  // the job ends
         Action action = Action::kEnd;
         if (!paused || may_change) {
           const double cost = run[paused ? 1 : 0] + later[state_of(false, paused ? 1 : stays)];
@@ -182,22 +183,22 @@ class PricedPaths {
   const PacingJob& job_;
   const PacingState& state_;
   std::span<const PacingInterval> intervals_;
-  std::size_t dwell_ = 1, first_ = 0;  ///< intervals
-  std::size_t modes_ = 2;  ///< states of a job that runs: intervals it has run, up to `dwell_`
+  std::size_t dwell_ = 1, first_ = 0;  ///< in intervals
+  std::size_t modes_ = 2;              ///< states of a running job: 0 to `dwell_` intervals run
   double price_ = 0;
   bool relaxed_ = false;
-  std::vector<Action> actions_;  ///< of each interval and state
+  std::vector<Action> actions_;  ///< for each interval and state
 };
 
 struct SearchTerms {
   std::size_t dwell = 1;   ///< least length of a run or a pause, in intervals
   std::size_t spent = 0;   ///< intervals that the initial state has lasted
-  std::size_t search = 0;  ///< limit of linear programmes times intervals
+  std::size_t search = 0;  ///< maximum of linear programmes times intervals
 };
 
 constexpr std::size_t kNoInterval = std::numeric_limits<std::size_t>::max();
 
-// Steps of a bisection of the price of work: doubles have 52 bits.
+// Steps of a bisection of the price of work: a double has 52 bits of mantissa.
 constexpr int kHalvings = 52, kDoublings = 60;
 
 /// The linear programme of the paces of a job whose pauses are fixed, solved exactly. One interval
@@ -237,8 +238,8 @@ class StructurePaces {
       const double middle = (low + high) / 2;
       (at(middle) < work ? low : high) = middle;
     }
-    // The intervals that differ between these prices do the last of the work, all at one price. The
-    // first of them go first, because work that is done early is safe.
+    // The intervals whose paces differ between these two prices do the remaining work, all at one
+    // price. Earlier intervals are filled first, because work that is done early is safe.
     at(high);
     const std::vector<PacedInterval> faster = paced_;
     done = at(low);
@@ -273,7 +274,7 @@ class StructurePaces {
     return work;
   }
 
-  /// Moves an interval towards a faster pace until no work is missing.
+  /// Moves an interval towards a faster pace until all the work is done.
   void fill(std::size_t i, const PacedInterval& faster, double work, double& done) {
     PacedInterval& paced = paced_[i];
     if (!paced.runs) return;
@@ -304,9 +305,9 @@ class StructurePaces {
   std::size_t first_pace_ = 0;
 };
 
-/// Returns the cheapest plan that does all the work in the intervals that run; nullopt if they
-/// cannot. O(intervals log paces) for each of about 100 prices.
-/// \param paced     which intervals run, and the time that stopping and starting take of each
+/// Returns the cheapest plan that does all the work in the intervals that run, or nullopt if they
+/// are too few. O(intervals log paces) for each of about 100 prices.
+/// \param paced  the intervals that run, and the time lost to stopping and starting in each
 /// \param flexible  an interval that the job may run in for a part and then idle or end;
 ///                  kNoInterval if there is none
 std::optional<PacingPlan> plan_of_structure(const PaceCurve& curve, const PacingJob& job,
@@ -332,7 +333,7 @@ std::optional<PacingPlan> plan_of_structure(const PaceCurve& curve, const Pacing
   return plan;
 }
 
-// Linear programmes that a search takes at least, and at most.
+// Minimum and maximum number of linear programmes of a search.
 constexpr std::size_t kLeastSearch = 8, kMostSearch = 20'000;
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
@@ -341,7 +342,7 @@ void trim(std::vector<bool>& runs) {
   while (!runs.empty() && !runs.back()) runs.pop_back();
 }
 
-/// Returns which intervals of a plan or a path run.
+/// Returns, for each interval of a plan or a path, true if the job runs in it.
 std::vector<bool> runs_of(const std::vector<PacedInterval>& paced) {
   std::vector<bool> runs;
   for (const PacedInterval& one : paced) runs.push_back(one.runs);
@@ -349,10 +350,10 @@ std::vector<bool> runs_of(const std::vector<PacedInterval>& paced) {
   return runs;
 }
 
-/// Searches for the best set of intervals to run in, near the one that a price chose. A price
-/// cannot tell apart intervals that are worth the same at it, such as the hour in which a job ends
-/// among equal hours. All arguments must outlive the search. It solves fewer linear programmes the
-/// more intervals there are, so that it takes about as long for few as for many.
+/// A search for the best set of intervals to run in, near the set that a price chose. A price
+/// cannot distinguish intervals that have equal value at it, such as the hour in which a job ends
+/// among equal hours. All arguments must outlive the search. The number of linear programmes falls
+/// with the number of intervals, so that the search time hardly depends on it.
 class StructureSearch {
  public:
   /// \param best  replaced by each cheaper plan
@@ -368,9 +369,8 @@ class StructureSearch {
         best_(best),
         left_(std::clamp(terms.search / intervals.size(), kLeastSearch, kMostSearch)) {}
 
-  /// Tries these runs. Returns true if they give the best plan so far.
-  /// Tries the runs as they are, and with one interval that runs in part at an end of a run; runs
-  /// of the least length are left whole. Returns true if one of these gives the best plan so far.
+  /// Tries the runs unchanged, and with one interval at an end of a run used in part; runs of the
+  /// least length stay whole. Returns true if one of these gives the best plan so far.
   bool consider(std::vector<bool> runs) {
     trim(runs);
     if (runs.empty() || runs.size() > intervals_.size() || left_ == 0) return false;
@@ -390,9 +390,9 @@ class StructureSearch {
     return is_best;
   }
 
-  /// Considers these runs, ended earlier if that is cheaper. As the end moves, the cost falls and
-  /// then rises, or nearly so, so that its least is found by halving.
-  /// \param runs  which intervals run, up to the last that does
+  /// Considers these runs, and the same runs with the cheapest earlier end. As the end moves, the
+  /// cost falls and then rises, or nearly so: bisection finds its minimum.
+  /// \param runs  for each interval, true if the job runs; the last is true
   void from(const std::vector<bool>& runs) {
     if (runs.empty()) return;
     std::size_t low = 1, high = runs.size();
@@ -409,14 +409,14 @@ class StructureSearch {
     consider(runs);
   }
 
-  /// Goes on from the best, as long as something is found.
+  /// Tries moves from the best plan until none improves it.
   void improve() {
     while (left_ > 0 && try_moves()) {
     }
   }
 
  private:
-  /// Returns nullopt if a run or a pause is too short.
+  /// Returns the intervals with their times lost, or nullopt if a run or a pause is too short.
   std::optional<std::vector<PacedInterval>> structure(const std::vector<bool>& runs) const {
     std::vector<PacedInterval> paced;
     bool was_running = !state_.is_paused;
@@ -455,8 +455,9 @@ class StructureSearch {
     return true;
   }
 
-  /// Some intervals in a row pause instead of running, or the reverse; or a pause comes in between
-  /// and what follows is later, or the reverse. Whether something was found.
+  /// Tries moves of each length: flips consecutive intervals between running and paused, inserts a
+  /// pause and shifts the rest later, or removes a pause and shifts the rest earlier. Returns true
+  /// at the first move that improves the best plan.
   bool try_moves() {
     const std::vector<bool> from = runs_;
     for (std::size_t length = 1; length <= from.size();
@@ -486,18 +487,18 @@ class StructureSearch {
   std::span<const PacingInterval> intervals_;
   std::size_t dwell_, spent_;
   PacingPlan& best_;
-  std::vector<bool> runs_;  ///< of the best
-  std::size_t left_;        ///< linear programmes
+  std::vector<bool> runs_;  ///< for each interval of the best plan
+  std::size_t left_;        ///< linear programmes that may still be solved
 };
 
-// Halvings if only the first interval is decided.
+// Halvings of the price when only the first interval is decided.
 constexpr int kQuickHalvings = 26;
-// Linear programmes times intervals.
+// Limit of linear programmes times intervals.
 constexpr std::size_t kThoroughSearch = 200'000;
-// Around the price that does the work: more pauses, or fewer.
+// Factors on the price that does the work, for paths with more pauses or with fewer.
 constexpr std::array<double, 4> kOtherPrices{0.6, 0.8, 1.25, 1.7};
 
-/// Returns all intervals at the fastest pace, after the time that the job takes to start again.
+/// Returns a plan that runs in all intervals at the fastest pace, after the time of a restart.
 std::vector<PacedInterval> at_fastest_pace(const PaceCurve& curve, const PacingJob& job,
                                            const PacingState& state,
                                            std::span<const PacingInterval> intervals) {
@@ -512,7 +513,7 @@ std::vector<PacedInterval> at_fastest_pace(const PaceCurve& curve, const PacingJ
   return paced;
 }
 
-/// The dearest price whose path does too little work, and the cheapest whose path does enough.
+/// The highest tried price whose path does too little work, and the lowest whose path does enough.
 struct PriceBracket {
   double low = 0, high = 0;
   PricedPath under{}, over{};
@@ -540,14 +541,15 @@ PriceBracket price_of_work(PricedPaths& paths, double work, int halvings = kHalv
   return found;
 }
 
-/// A plan as far as prices tell: whether it runs first, and which intervals then.
+/// A plan derived from prices: the first action, and the intervals that run after it.
 struct PricedStart {
-  double cost = std::numeric_limits<double>::infinity();  ///< at least
+  double cost = std::numeric_limits<double>::infinity();  ///< lower bound
   std::vector<bool> runs{};
 };
 
-/// Whether to run or to pause first is not read off one price, at which hours that are alike change
-/// their minds together, but off what the rest costs at least after each.
+/// Returns the plan that runs, or pauses, in the first interval. The two are compared by the least
+/// cost of the remaining intervals after each: at a single price, all hours with equal weights
+/// change between running and paused together.
 /// \param price  of all the work
 PricedStart priced_start(const PaceCurve& curve, PacingJob job, const PacingState& state,
                          std::span<const PacingInterval> intervals, bool runs, double price) {
