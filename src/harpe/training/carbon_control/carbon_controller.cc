@@ -8,13 +8,12 @@
 namespace harpe::training {
 namespace {
 
-constexpr double kIdleShare = 0.2;  // of the power at the fastest pace, where it is not given
-/// Iterations planned: fewer say little of how progress strays.
+constexpr double kIdleShare = 0.2;  // of the power at the fastest pace, if not given
+/// Minimum of planned iterations: fewer do not show how much progress varies.
 constexpr double kFewestLearned = 5;
-/// Decisions come at least four times in what is left until the deadline, and 20 an interval at
-/// most.
+/// A decision lasts at most a quarter of the time left, but at least a twentieth of an interval.
 constexpr double kShareOfTimeLeft = 0.25, kShareOfInterval = 0.05;
-constexpr double kUsualStep = 3600;  // s, without a forecast
+constexpr double kUsualStep = 3600;  // in s, without a forecast
 
 std::string at_text(Seconds time) {
   return carbon::utc_text(carbon::UtcTime{static_cast<std::int64_t>(time.value)});
@@ -65,24 +64,24 @@ void CarbonController::begin(const ControlledJob& job, const IntensityReading& r
   if (terms_.deadline) {
     state_.deadline = Seconds{static_cast<double>(terms_.deadline->since_1970)};
   }
-  // What it may go by is settled by what it begins with.
+  // The first forecast determines the kind of intensity for all decisions.
   if (state_.source.empty() && reading.forecast) {
     state_.source = reading.identity.name();
     state_.kind = reading.identity.kind;
   }
 }
 
-/// Iterations, of a run whose length is known.
+/// Returns the remaining iterations of a run of known length.
 double CarbonController::left_of(const ControlledJob& job) const {
   return std::max(0.0, static_cast<double>(terms_.iterations.value_or(0)) - job.done);
 }
 
-/// What became of the interval that was decided upon last.
+/// Records the outcome of the interval that was decided last.
 void CarbonController::settle(const ControlledJob& job, const Situation& at) {
   if (!state_.decided) return;
   const DecidedInterval decided = *std::exchange(state_.decided, std::nullopt);
   Seconds duration = job.even - decided.from;
-  if (duration.value <= 0) return;  // of another clock
+  if (duration.value <= 0) return;  // from another clock
   double done = (job.done - decided.done) * decided.fastest.value;
   if (terms_.is_open_ended()) count(decided, duration, done);
   const double planned = decided.speed * std::max(0.0, (duration - decided.lost).value);
@@ -100,7 +99,7 @@ void CarbonController::settle(const ControlledJob& job, const Situation& at) {
   state_.static_spent = before.past().static_spent;
 }
 
-/// What is to be compared with what becomes of it.
+/// Keeps a decision, to compare it with its outcome.
 void CarbonController::keep(const Situation& at, const CarbonDecision& decision, double speed,
                             Seconds lost, Watts power) {
   const double weight = at.outlook.may_control ? at.outlook.intervals.front().weight : 0;

@@ -1,30 +1,31 @@
 #pragma once
 /// \file
-/// Carbon control of one job: from its terms, its plans, its progress and a forecast to the pace of
-/// the next interval, with its reason.
+/// Carbon control of one job: computes the pace of the next interval, and its reason, from the
+/// job's terms, plans and progress and a forecast.
 ///
 ///   harpe::training::CarbonController controller(terms, state);
 ///   const harpe::training::CarbonDecision next = controller.decide(job, reading);
 ///   // the job runs at next.iteration_time, or pauses, until next.valid_until; controller.state()
 ///
-/// What is left comes from the iterations that are really done: each decision plans anew
-/// (pacing/paced_job.h). A reserve for what the job's progress has strayed so far keeps the
-/// deadline with the terms' probability (control_state.h): each decision leaves so much time that
-/// what is left, with the p quantile of what may be lost of it, fits. Near the deadline decisions
-/// come closer together.
+/// Remaining work is computed from the iterations that are really done, and each decision makes a
+/// new plan (pacing/paced_job.h). A reserve for the deviation of the job's progress so far keeps
+/// the deadline with the probability in the terms (control_state.h): each decision leaves enough
+/// time for the remaining work and the p quantile of its losses. Decisions become more frequent
+/// near the deadline.
 ///
-/// The forecast has to be one to act on (carbon_control_allowed), of the kind with which control
-/// began, and tell of now. Where not, the job runs at the static pace that meets the deadline with
-/// the reserve; so it does where the plan gains less than 0.5 % over that. A deadline that cannot
-/// be met is said to be so, with what is possible, and the job runs at its fastest plan.
+/// A plan requires a forecast that is allowed for control (carbon_control_allowed), has the kind
+/// with which control began, and covers the present. Without one, the job runs at the static pace
+/// that meets the deadline with the reserve; so it does if the plan gains less than 0.5 % over that
+/// pace. If the deadline cannot be met, the decision reports it with the earliest possible end, and
+/// the job runs at its fastest plan.
 ///
-/// A guard goes by the errors of earlier forecasts (IntensityReading::record); where there are too
-/// few, and so for a confidence of 1, by the range of the forecast.
+/// A guard uses the errors of earlier forecasts (IntensityReading::record). With too few of them,
+/// or at a confidence of 1, it uses the range of the forecast.
 ///
 /// A job of unknown length has no deadline: it may be behind by its slack
-/// (pacing/open_ended_job.h), as measured: what it lost it makes up for. Of the slack so much is
-/// kept in reserve as the next interval may lose. While control is away neither time nor work
-/// counts.
+/// (pacing/open_ended_job.h), by measured progress, so lost work is made up for. A part of the
+/// slack is kept in reserve for the possible loss of the next interval. Neither time nor work
+/// counts while control is away.
 ///
 /// Pure: no clock, no threads, no input or output. Deterministic. A decision takes up to some
 /// tenths of a second (plan_pacing).
@@ -46,66 +47,69 @@
 
 namespace harpe::training {
 
-/// A whole job as a PaceCurve: the time and energy of an iteration of all its pipelines under each
-/// of its plans, including the time of iterations outside of pipelines.
+/// The plans of a whole job for a PaceCurve: time and energy of an iteration of all its pipelines
+/// under each plan, including the time of an iteration outside of its pipelines.
 struct JobPaces {
-  std::vector<carbon::PieceCost> iterations;  ///< under each plan
+  std::vector<carbon::PieceCost> iterations;  ///< one for each plan
   int gpus = 1;                               ///< of the whole job
   Seconds fastest() const;
 };
 
 struct JobPacesOf {
   int pipelines = 1;
-  int gpus = 1;                ///< of the whole job
-  Seconds overhead{};          ///< of an iteration beyond its pipelines; GPUs wait meanwhile
-  Seconds slowest_pipeline{};  ///< of a straggler, for which all wait; 0: there is none
+  int gpus = 1;        ///< of the whole job
+  Seconds overhead{};  ///< time of an iteration outside of its pipelines, while GPUs wait
+  /// Iteration time of a straggler, which the pipelines wait for; 0 if none.
+  Seconds slowest_pipeline{};
 };
 
-/// Plans that a straggler makes the others wait for are left out. Never empty.
+/// Returns the paces of a job, one for each plan. Under a plan faster than the straggler, the
+/// pipelines wait for it. Never empty.
 JobPaces job_paces(const plan::PlanTable& plans, const JobPacesOf& of);
 
 /// A job at the moment of a decision.
 struct ControlledJob {
   Seconds now{};    ///< since 1970
-  Seconds even{};   ///< the same moment by a clock that rises evenly
+  Seconds even{};   ///< the same moment by a steady clock
   double done = 0;  ///< iterations
   JobPaces paces;
-  bool pauses_ignored = false;  ///< training was asked to pause, and went on
+  bool pauses_ignored = false;  ///< training was asked to pause, but continued
 };
 
 struct CarbonDecision {
   enum class Mode : unsigned char {
-    kPaced,          ///< by the plan
-    kPaused,         ///< by the plan
-    kNothingToGain,  ///< static: the plan is no better
-    kStatic,         ///< static: there is no forecast to act on
-    kFastest,        ///< the deadline is missed, or nearly; the slack is used up
+    kPaced,          ///< as planned
+    kPaused,         ///< as planned
+    kNothingToGain,  ///< static pace: the plan is no better
+    kStatic,         ///< static pace: there is no usable forecast
+    kFastest,        ///< the deadline is missed, or nearly; or the slack is used up
     kDone,           ///< all iterations are done
   };
   Mode mode = Mode::kDone;
-  std::optional<Seconds> iteration_time = {};    ///< none: paused, or done
-  std::optional<Seconds> resumes = {};           ///< of a pause, since 1970
-  Seconds valid_until{};                         ///< since 1970
-  std::string why = {};                          ///< for people: "412 g/kWh"
-  std::optional<PresentIntensity> present = {};  ///< of this interval; none: no forecast to act on
-  std::string step = {};                         ///< of the ladder; empty: there is no forecast
-  std::string guard = {};  ///< by what it guards, for people; empty: it does not
-  // Since 1970; none of a job of unknown length.
+  std::optional<Seconds> iteration_time = {};  ///< nullopt if paused or done
+  std::optional<Seconds> resumes = {};         ///< end of a pause, since 1970
+  Seconds valid_until{};                       ///< since 1970
+  std::string why = {};                        ///< for display: "412 g/kWh"
+  /// Of this interval; nullopt if there is no usable forecast.
+  std::optional<PresentIntensity> present = {};
+  std::string step = {};   ///< ladder step of the forecast; empty if there is none
+  std::string guard = {};  ///< basis of the guard, for display; empty if there is no guard
+  // Since 1970; nullopt for a job of unknown length.
   std::optional<Seconds> deadline = {};
   std::optional<Seconds> finish = {};    ///< expected
   std::optional<Seconds> earliest = {};  ///< at the fastest plan throughout
-  /// Of a job of unknown length: behind one that is slower by the deadline factor all along; below
-  /// 0 it is ahead.
+  /// For a job of unknown length: delay relative to a job that is always slower by the deadline
+  /// factor; negative if it is ahead.
   std::optional<Seconds> behind = {};
-  bool in_time = true;  ///< by what is expected, without a reserve; or within its slack
-  Seconds reserve{};    ///< kept for what may be lost, at the fastest plan
-  // Expected from now on, of the whole job; of one of unknown length until its slack binds, or as
-  // far as it looks ahead. None without a forecast.
+  bool in_time = true;  ///< expected to meet the deadline, without a reserve; or within its slack
+  Seconds reserve{};    ///< time kept for possible losses, at the fastest plan
+  // Expected from now on, for the whole job; for a job of unknown length, until its slack binds or
+  // as far as it looks ahead. nullopt without a forecast.
   std::optional<double> grams = {}, static_grams = {};
-  /// Of the static job's grams, that the plan saves.
+  /// Returns the fraction of the static job's grams that the plan saves.
   std::optional<double> gain() const;
 };
-/// "paced", "paused", "nothing to gain", "static", "fastest", "done".
+/// Returns "paced", "paused", "nothing to gain", "static", "fastest" or "done".
 const char* name_of(CarbonDecision::Mode mode);
 
 class CarbonController {
@@ -115,7 +119,7 @@ class CarbonController {
   CarbonDecision decide(const ControlledJob& job, const IntensityReading& reading);
   const ControlState& state() const { return state_; }
 
-  /// Below which nothing is to be gained.
+  /// Gain below which the job runs at the static pace.
   static constexpr double kLeastGain = 0.005;
 
  private:
@@ -137,7 +141,7 @@ class CarbonController {
   void keep(const Situation& at, const CarbonDecision& decision, double speed, Seconds lost,
             Watts power);
 
-  // Of a job of unknown length.
+  // For a job of unknown length.
   Seconds look_ahead(Seconds now, const IntensityReading& reading) const;
   void count(const DecidedInterval& decided, Seconds& duration, double& done);
   carbon::OpenEndedJob open_ended(const Situation& at) const;
@@ -153,14 +157,15 @@ class CarbonController {
 struct CarbonController::Situation {
   const ControlledJob& job;
   carbon::PaceCurve curve;
-  Seconds fastest{};           ///< of an iteration
-  carbon::PacingJob pacing{};  ///< its work is what is left; of unknown length it has no meaning
-  double all = 0;              ///< work since control began
-  double reserve = 0;          ///< work
-  Seconds time_left{};         ///< until the deadline; of unknown length, as far as is looked ahead
-  double needed = 0;           ///< work that a steady pace has to do in that time
+  Seconds fastest{};  ///< of an iteration
+  /// Its work is the remaining work; unused for a job of unknown length.
+  carbon::PacingJob pacing{};
+  double all = 0;       ///< work since control began
+  double reserve = 0;   ///< work
+  Seconds time_left{};  ///< until the deadline, or as far as a job of unknown length looks ahead
+  double needed = 0;    ///< work that a steady pace has to do in `time_left`
   IntensityOutlook outlook{};
-  carbon::PacedJobPast past{};  ///< of unknown length its state alone
+  carbon::PacedJobPast past{};  ///< for a job of unknown length, only its state is used
 };
 
 }  // namespace harpe::training

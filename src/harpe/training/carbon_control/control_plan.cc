@@ -1,4 +1,4 @@
-// From a situation to the next interval: by a plan, or at one steady pace.
+// Decisions on the next interval, by a plan or at one steady pace.
 
 #include <algorithm>
 #include <cmath>
@@ -17,12 +17,12 @@
 namespace harpe::training {
 namespace {
 
-/// Work that is done ahead pays where the forecast ends, so the job looks twice as far.
+/// Work done in advance pays off beyond the end of the forecast, so the job looks twice as far.
 constexpr double kBeyondForecast = 2;
-/// A job that looked no further than its slack would put off all that it can.
+/// A job that looked ahead only as far as its slack would postpone all the work it can.
 constexpr double kBeyondSlack = 2;
 constexpr Seconds kWithoutForecast{86'400};
-/// A decision may come late by as much as it was for, and a restart of the server between.
+/// A decision may be late by its own length, which allows for a restart of the server.
 constexpr double kLatest = 2;
 constexpr Seconds kRounding{1};
 
@@ -30,10 +30,10 @@ std::string hours_text(Seconds time) {
   return shortest(time.value / 3600, 3) + " h";
 }
 
-constexpr double kSecondsOfIdle = 1;  // shorter ones are not asked for
+constexpr double kSecondsOfIdle = 1;  // a shorter idle time is not requested
 
 std::string intensity_text(double grams_per_kwh) {
-  // Not "0 g/kWh" of a grid that emits little.
+  // Small intensities keep their digits, to avoid "0 g/kWh" for a low-carbon grid.
   const bool is_small = std::abs(grams_per_kwh) < 10;
   return shortest(is_small ? grams_per_kwh : std::round(grams_per_kwh), is_small ? 3 : 6) +
          " g/kWh";
@@ -45,14 +45,13 @@ double speed_of(const carbon::PaceCurve& curve, const carbon::PacedInterval& pac
   return slow + paced.faster_share * (curve.paces()[paced.pace + 1].speed - slow);
 }
 
-/// One pace for all hours: what a plan has to be better than, and what a job runs at if it has no
-/// forecast.
+/// One pace for all hours: the baseline of a plan, and the pace of a job without a forecast.
 struct SteadyChoice {
   carbon::SteadyPace pace = {};
   double grams = 0;  ///< of the job's work, at that pace
 };
 
-/// Returns the grams of some work at one pace. After the last interval its weight continues.
+/// Returns the grams of some work at one pace. The weight of the last interval continues after it.
 double grams_at(const carbon::SteadyPace& pace, double work, const carbon::PacingJob& job,
                 const std::vector<carbon::PacingInterval>& intervals) {
   double time = work / pace.speed, grams = job.held_cost * time;
@@ -65,10 +64,10 @@ double grams_at(const carbon::SteadyPace& pace, double work, const carbon::Pacin
   return grams;
 }
 
-/// Returns the pace of least grams among those that do `needed` in `time`, or the fastest if none
-/// does. Without any intensity all hours count the same. O(paces x intervals).
-/// \param needed  in `time`: seconds at the fastest pace
-/// \param intervals  from now on, weights in grams a joule; the last one continues
+/// Returns the pace with the least grams that does `needed` in `time`, or the fastest pace if none
+/// does. Without intensities, all hours count the same. O(paces x intervals).
+/// \param needed  work to do in `time`, in seconds at the fastest pace
+/// \param intervals  from now on, weights in grams per joule; the last one continues
 SteadyChoice best_steady(const carbon::PaceCurve& curve, const carbon::PacingJob& job,
                          double needed, Seconds time,
                          const std::vector<carbon::PacingInterval>& intervals) {
@@ -92,7 +91,7 @@ SteadyChoice best_steady(const carbon::PaceCurve& curve, const carbon::PacingJob
   return best;
 }
 
-/// What a plan comes to.
+/// The predicted outcome of a plan.
 struct Foreseen {
   double done = 0;  ///< work
   double grams = 0;
@@ -148,7 +147,7 @@ CarbonDecision CarbonController::by_plan(const Situation& at, CarbonDecision dec
   const std::vector<carbon::PacingInterval>& hours = at.outlook.intervals;
   const std::optional<carbon::PacingPlan> plan = plan_of(at);
   if (!plan || plan->intervals.empty()) return steady(at, std::move(decision));
-  // Through what is expected, without the reserve.
+  // The prediction counts the expected losses, without the reserve.
   const double work = terms_.is_open_ended() ? std::numeric_limits<double>::infinity()
                                              : at.pacing.work * (1 + state_.spread.mean_loss());
   Foreseen seen{.end = at.job.now, .resumes = at.job.now};
@@ -170,12 +169,12 @@ CarbonDecision CarbonController::by_plan(const Situation& at, CarbonDecision dec
   double needed = at.needed;
   bool is_whole = seen.done >= work * (1 - 1e-6);
   if (terms_.is_open_ended()) {
-    // Up to where its slack binds, if it does: what comes after that is not planned yet.
+    // Compares up to the time when the slack binds, if it does: the plan covers no work after it.
     const carbon::OpenEndedJob job = open_ended(at);
     is_whole = job.done() + seen.done >= job.required(job.elapsed() + until) * (1 - 1e-6);
     if (!is_whole) until = seen.end - at.job.now;
     same.work = seen.done;
-    // One that is behind catches up in the plan; the steady job has to do the same.
+    // If the job is behind, the plan catches up; the steady job has to do the same.
     needed = std::max(seen.done, until.value / *terms_.deadline_factor);
   } else {
     decision.finish = is_whole ? seen.end : decision.deadline;
@@ -194,7 +193,7 @@ CarbonDecision CarbonController::by_plan(const Situation& at, CarbonDecision dec
   return first_of(at, *plan, seen.resumes, std::move(decision));
 }
 
-/// The first interval of a plan as a decision.
+/// Returns the first interval of a plan as a decision.
 CarbonDecision CarbonController::first_of(const Situation& at, const carbon::PacingPlan& plan,
                                           Seconds resumes, CarbonDecision decision) {
   using Mode = CarbonDecision::Mode;
@@ -216,9 +215,9 @@ CarbonDecision CarbonController::first_of(const Situation& at, const carbon::Pac
   return decision;
 }
 
-// Control of a job whose length is not known: it keeps within its slack, as it is measured.
+// Control of a job of unknown length: its measured delay stays within its slack.
 
-/// From now on.
+/// Returns the time from now that a plan covers.
 Seconds CarbonController::look_ahead(Seconds now, const IntensityReading& reading) const {
   Seconds ahead = *terms_.slack * kBeyondSlack;
   if (reading.forecast) {
@@ -228,8 +227,8 @@ Seconds CarbonController::look_ahead(Seconds now, const IntensityReading& readin
   return std::clamp(ahead, Seconds{1}, 2 * kBeyondSlack * CarbonTerms::kLongestSlack);
 }
 
-/// While control was away (no server ran, or training did not), neither time nor more work counts
-/// than was decided upon: what control did not put off, it does not make up for.
+/// If no server controlled the job, or it did not train, for longer than decided, counts at most
+/// the time and the work of the decision: delays outside control are not caught up.
 void CarbonController::count(const DecidedInterval& decided, Seconds& duration, double& done) {
   if (duration > decided.length * kLatest) {
     duration = decided.length;
@@ -254,7 +253,7 @@ CarbonDecision CarbonController::without_end(Situation& at, CarbonDecision decis
   using Mode = CarbonDecision::Mode;
   const double slower = *terms_.deadline_factor;
   const Seconds step = decision.valid_until - at.job.now;
-  // What the next interval may lose must not lead beyond the slack.
+  // The possible loss of the next interval must stay within the slack.
   at.reserve = state_.spread.reserve(step.value, terms_.probability);
   at.time_left = kWithoutForecast;
   if (at.outlook.may_control) {

@@ -84,7 +84,7 @@ void read_state(Fields& fields, Diagnostics& diagnostics, ControlState& state) {
 
 constexpr double kAssumed = 4;           // intervals
 constexpr double kAssumedStray = 0.05;   // of each
-constexpr double kUsualInterval = 3600;  // s, where none was measured
+constexpr double kUsualInterval = 3600;  // in s, if none was measured
 
 double upper_tail(double p) {
   const double t = std::sqrt(-2 * std::log(p));
@@ -92,8 +92,8 @@ double upper_tail(double p) {
                  (1 + t * (1.432788 + t * (0.189269 + t * 0.001308)));
 }
 
-/// Student's t from the normal quantile, in two terms of its expansion (Abramowitz and Stegun
-/// 26.7.5).
+/// Returns Student's t for a quantile of the normal distribution, by two terms of its expansion
+/// (Abramowitz and Stegun 26.7.5).
 double student(double z, double degrees) {
   const double z3 = z * z * z;
   return z + (z3 + z) / (4 * degrees) +
@@ -159,13 +159,13 @@ void IterationCount::observe(std::int64_t newest) {
     newest_ = -1;
     return;
   }
-  // Training continues with the next iteration, as after it ended to pause.
+  // Training continues with the next iteration, for example after it ended to pause.
   if (newest_ < 0 && before_ >= 0 && newest == before_ + 1) {
     base_ -= before_ + 1;
     newest_ = newest;
     return;
   }
-  // The first of another start, or a start of which the beginning was not seen.
+  // The first iteration of a new start. A lower number is a start whose beginning was missed.
   if (newest_ < 0 && newest >= kFirstFew && base_ > 0) base_ = 0;
   if (newest < newest_) base_ = newest < kFirstFew ? done() : 0;
   newest_ = newest;

@@ -13,14 +13,14 @@ namespace harpe::training {
 namespace {
 
 constexpr double kJoulesPerKwh = 3.6e6;
-/// Beyond the expected, where a forecast has no interval of its own.
+/// Relative half-width of the range of a forecast without prediction intervals.
 constexpr double kUnknownRange = 0.25;
 constexpr double kRangeMargin = 1.05;
 constexpr double kLongestPlanned = 366.0 * 86'400;  // s
-/// Of what came after an earlier forecast, so much may be a gap.
+/// Maximum share of gaps in the measured values after an earlier forecast.
 constexpr double kMostUnknown = 0.1;
 
-/// With gaps filled by the value before.
+/// Returns the values, with each gap filled by the value before it.
 std::vector<double> filled(const std::vector<double>& values) {
   std::vector<double> whole = values;
   const auto known = std::ranges::find_if(whole, [](double v) { return !std::isnan(v); });
@@ -29,7 +29,7 @@ std::vector<double> filled(const std::vector<double>& values) {
   return whole;
 }
 
-/// Of interval `i` from the start of the forecast, also beyond its end.
+/// The expected intensity of interval `i` from the start of the forecast, also beyond its end.
 class Expected {
  public:
   explicit Expected(const carbon::IntensitySeries& series) : values_(filled(series.values)) {
@@ -75,10 +75,10 @@ void put_ranges(IntensityOutlook& outlook, const carbon::LabelledForecast& forec
   outlook.ever.highest = std::max(outlook.ever.highest, outlook.next.highest) * kRangeMargin;
 }
 
-/// Intervals of the forecast, [from, to), that one interval of the outlook is made of.
+/// For each interval of the outlook, its intervals [from, to) of the forecast.
 using Spans = std::vector<std::pair<std::size_t, std::size_t>>;
 
-/// Grams a joule, on average over the span.
+/// Returns the average grams per joule over the span.
 template <class Grams>
 double weight_of(const std::pair<std::size_t, std::size_t>& span, const Grams& grams) {
   double sum = 0;
@@ -86,12 +86,13 @@ double weight_of(const std::pair<std::size_t, std::size_t>& span, const Grams& g
   return sum / static_cast<double>(span.second - span.first) / kJoulesPerKwh;
 }
 
-/// Position of a series' interval so many after `start`, which may be before it.
+/// Returns the position in a series of `start`, negative if it is before the series.
 std::int64_t offset_in(const carbon::IntensitySeries& series, carbon::UtcTime start) {
   return (start - series.start).count() / series.step.count();
 }
 
-/// What came in the intervals of an earlier forecast; nothing where too little of it is known.
+/// Returns the position of `start` in the measured values; nullopt if too few values of the spans
+/// are known.
 std::optional<std::int64_t> came_from(const carbon::IntensitySeries& measured,
                                       carbon::UtcTime start, const Spans& spans) {
   const std::int64_t offset = offset_in(measured, start);
@@ -106,7 +107,8 @@ std::optional<std::int64_t> came_from(const carbon::IntensitySeries& measured,
   return offset;
 }
 
-/// \param fixed  the first interval is measured: no error fits it
+/// Adds outlooks with the errors of earlier forecasts.
+/// \param fixed  the first interval is measured, so it has no error
 void put_outlooks(IntensityOutlook& outlook, const IntensityReading& reading,
                   const Expected& expected, const Spans& spans, bool fixed) {
   const carbon::IntensitySeries& present = reading.forecast->expected;
@@ -209,7 +211,8 @@ std::optional<carbon::LabelledIntensity> aged(
   if (measured && (now >= end + found.step || !asked_lately))
     found.ladder = carbon::LadderStep::kLastGood;
   const carbon::WholeSeconds allowed = measured ? 2 * found.step : carbon::WholeSeconds(0);
-  // Values are those of whole intervals: `end` is the first moment of the next.
+  // A value is valid for its interval, which excludes `end`. A measured value is valid for two more
+  // steps, including the last second.
   if (now >= end + allowed + carbon::WholeSeconds(measured ? 1 : 0)) return std::nullopt;
   return found;
 }
@@ -226,7 +229,7 @@ IntensityOutlook outlook_of(const IntensityReading& reading, Seconds now, Second
   const double present = std::min((until - now).value, kLongestPlanned);
   const auto count =
       static_cast<std::size_t>(std::max(0.0, std::ceil(((now - start).value + present) / step)));
-  // The first is decided upon, and stays as short as it is; days ahead need not be that fine.
+  // The first interval, which the decision is for, keeps its length; days ahead can be coarser.
   const std::size_t together = (count - std::min(count, first)) / kMostOutlook + 1;
   Spans spans{{first, first + 1}};
   for (std::size_t i = first + 1; i < count; i += together) spans.emplace_back(i, i + together);

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// The hours that a controlled job has before it, as a forecast tells of them, and whether it may
-/// act on them.
+/// The coming hours of a controlled job according to a forecast, and the rules for using the
+/// forecast for control.
 
 #include <optional>
 #include <string>
@@ -15,30 +15,30 @@
 
 namespace harpe::training {
 
-/// What one source said at one time.
+/// The values of one source at one time.
 struct IntensityReading {
   carbon::SourceIdentity identity = {};
   std::optional<carbon::LabelledIntensity> current = {};
   std::optional<carbon::LabelledForecast> forecast = {};
-  carbon::ForecastRecord record = {};  ///< what such forecasts were worth
-  std::string trouble = {};            ///< why something of it is missing, for people
+  carbon::ForecastRecord record = {};  ///< accuracy of earlier forecasts like this one
+  std::string trouble = {};            ///< why a value is missing, for display
 };
 
-/// The intensity of the interval that holds a moment, as decisions made then use it.
+/// The intensity of the interval that contains a moment, as used by decisions at that moment.
 struct PresentIntensity {
   double grams_per_kwh = 0;
-  bool measured = false;          ///< else it is forecast
-  carbon::UtcTime known_since{};  ///< when it was fetched, or the forecast was made
+  bool measured = false;          ///< false if it is forecast
+  carbon::UtcTime known_since{};  ///< time of the fetch, or of the forecast
 };
 
-/// "measured" or "forecast".
+/// Returns "measured" or "forecast".
 const char* basis_of(const PresentIntensity& present);
 
-/// Why no decision may be made by `reading` at `now`, for people; empty: one may.
+/// Returns why no decision may use `reading` at `now`, for display; empty if it may be used.
 std::string why_no_control(const IntensityReading& reading, Seconds now);
 
-/// The intensity by which decisions at `now` go: measured in that very interval, or else the
-/// forecast's, and never a value of an earlier interval. nullopt where `why_no_control` has a
+/// Returns the intensity for decisions at `now`: measured in the current interval, or else
+/// forecast, but never the value of an earlier interval. nullopt if `why_no_control` returns a
 /// reason.
 std::optional<PresentIntensity> present_intensity(const IntensityReading& reading, Seconds now);
 
@@ -47,26 +47,26 @@ std::optional<PresentIntensity> present_intensity(const IntensityReading& readin
 std::optional<carbon::LabelledIntensity> aged(
     const std::optional<carbon::LabelledIntensity>& current, carbon::UtcTime now);
 
-/// From now to a deadline, or as far as a job without one looks ahead.
+/// The intensities from now to a deadline, or as far as a job without a deadline looks ahead.
 struct IntensityOutlook {
   bool may_control = false;
-  std::string why_not = {};  ///< where it may not
+  std::string why_not = {};  ///< empty if it may control
   std::vector<carbon::PacingInterval> intervals =
-      {};                                    ///< weights in grams a joule; never empty where it may
-  carbon::WeightRange next = {}, ever = {};  ///< for the guard, in grams a joule
-  /// Of these intervals, with the errors of one earlier forecast each.
+      {};                                    ///< weights in g/J; never empty if it may control
+  carbon::WeightRange next = {}, ever = {};  ///< for the guard, in grams per joule
+  /// For the same intervals, each with the errors of one earlier forecast.
   std::vector<carbon::WeightOutlook> outlooks = {};
   PresentIntensity present = {};  ///< of the first interval
-  std::string step = {};          ///< of the ladder: "provider"
+  std::string step = {};          ///< ladder step of the forecast: "provider"
 };
 
-/// A forecast of these ages is not acted upon.
+/// Older forecasts are not used for control.
 inline constexpr Seconds kOldestForecast{6.0 * 3600};
 
-/// Hours beyond the forecast repeat its last day (of less than a day: its mean). Far ahead,
-/// intervals are put together so that there are at most `kMostOutlook` or so.
-/// Outlooks come of the earlier forecasts that told of all hours up to `until`, continued in the
-/// same way, and of which nearly all that came is known.
+/// Returns the outlook. Hours beyond the forecast repeat its last day (or, if it is shorter than a
+/// day, its mean). Distant intervals are merged so that there are about `kMostOutlook` at most. The
+/// outlooks use earlier forecasts that cover all hours up to `until`, extended in the same way, and
+/// for which nearly all actual values are known.
 /// \param now, until  since 1970
 IntensityOutlook outlook_of(const IntensityReading& reading, Seconds now, Seconds until);
 

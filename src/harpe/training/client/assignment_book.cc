@@ -8,7 +8,7 @@
 namespace harpe::training {
 namespace {
 
-/// "810 MHz and as it is".
+/// Returns the text of two values, such as "810 MHz and as it is".
 std::string both(double one, double other, const char* unit) {
   const auto text = [unit](double value) {
     return value == 0 ? std::string("as it is") : shortest(value) + unit;
@@ -27,7 +27,7 @@ RankAssignment of_rank(const StageAssignment& assignment, std::size_t instructio
     const Knobs& knobs = own.knobs[i];
     own.has_labels = own.has_labels || !knobs.label.empty();
     const Knobs steady{.memory_clock = knobs.memory_clock, .power_limit = knobs.power_limit};
-    // Where there is no choice it runs with what the others have.
+    // An instruction without a setting runs with the setting of the others.
     if (own.clocks[i].value == 0 && steady.empty()) continue;
     if (std::exchange(is_first, false)) own.steady = steady;
     if (steady == own.steady || !own.refusal.empty()) continue;
@@ -67,7 +67,7 @@ Status AssignmentBook::add(const StageAssignment& assignment) {
   const auto position = std::ranges::lower_bound(assignments_, age(assignment), {}, age);
   if (position != assignments_.end() && age(*position) == age(assignment)) return ok_status();
   assignments_.insert(position, of_rank(assignment, instructions_));
-  // The oldest is what the newest are to replace: it goes first.
+  // The newest assignments replace the oldest one, so it is removed first.
   if (assignments_.size() > kMostAssignments) assignments_.erase(assignments_.begin());
   return ok_status();
 }

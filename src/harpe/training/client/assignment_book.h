@@ -1,12 +1,12 @@
 #pragma once
 /// \file
-/// The clocks that a rank was assigned, and which of them hold in which iteration.
+/// The assignments of a rank, and the iterations in which they hold.
 ///
-/// Assignments name the iteration from which they hold. In iteration i the newest hold among all
-/// with `from_iteration <= i`, whatever the order in which they arrived: so all ranks change at the
-/// same iteration, and a response that was overtaken changes nothing. Newest is what has the
-/// highest epoch, and of one epoch the highest version: what a server says that had the job before
-/// is refused. All assignments of a book are of one life of the job.
+/// An assignment states the iteration from which it holds. In iteration i the newest assignment
+/// with `from_iteration <= i` holds, in whatever order they arrived: so all ranks change at the
+/// same iteration, and a late response changes nothing. The newest is the one of the highest epoch
+/// and, within that epoch, of the highest version: assignments of a former owner of the job are
+/// ignored. All assignments of a book are of one life of the job.
 
 #include <cstddef>
 #include <cstdint>
@@ -20,12 +20,12 @@
 
 namespace harpe::training {
 
-/// An assignment as its rank can run by it. A memory clock and a power limit take a GPU long to
-/// change, so they are for all instructions.
+/// An assignment in the form in which a rank runs it. A GPU takes long to change its memory clock
+/// and power limit, so these are the same for all instructions.
 struct RankAssignment : StageAssignment {
   Knobs steady = {};         ///< memory clock and power limit throughout
-  bool has_labels = false;   ///< training has to do what they say
-  std::string refusal = {};  ///< why it cannot be run by; empty: it can
+  bool has_labels = false;   ///< true if training must follow labels
+  std::string refusal = {};  ///< why the rank cannot run by it; empty if it can
 };
 
 /// Not thread-safe. Copies are snapshots. At most `kMostAssignments` are kept.
@@ -34,20 +34,20 @@ class AssignmentBook {
   /// \param instructions  length of the stage's list, fixed-time ones included
   explicit AssignmentBook(std::size_t instructions) : instructions_(instructions) {}
 
-  /// Takes assignments in any order, the same again too; those of an older epoch than one that was
-  /// heard of are left out. Refuses, unchanged, those whose clocks are neither one for all nor one
-  /// an instruction, or negative, or that have other knobs than clocks.
+  /// Adds an assignment, in any order and repeatedly. One of an older epoch than the newest is
+  /// ignored. Fails and changes nothing if the version is 0, the clocks are neither one for all nor
+  /// one for each instruction, a clock is negative, or there are not as many knobs as clocks.
   Status add(const StageAssignment& assignment);
 
-  /// Forgets what cannot hold in this iteration or a later one.
+  /// Forgets assignments that cannot hold in this iteration or a later one.
   void forget_before(std::int64_t iteration);
   void clear() { assignments_.clear(); }
 
-  /// Those that hold in an iteration; null: none do. Valid until the book is changed.
+  /// Returns the assignment in force in an iteration, valid until the book changes; null if none.
   const RankAssignment* in_force(std::int64_t iteration) const noexcept;
-  /// Those of a version, null where they are not here.
+  /// Returns the assignment of a version; null if it is not in the book.
   const RankAssignment* of_version(std::uint64_t version) const noexcept;
-  /// The newest version heard of; 0: none.
+  /// Returns the newest version in the book; 0 if it is empty.
   std::uint64_t newest() const noexcept {
     return assignments_.empty() ? 0 : assignments_.back().version;
   }
@@ -59,12 +59,11 @@ class AssignmentBook {
 
  private:
   std::size_t instructions_;
-  std::vector<RankAssignment>
-      assignments_;  ///< by rising epoch and version; clocks one an instruction
+  std::vector<RankAssignment> assignments_;  ///< by epoch and version; a clock per instruction
 };
 
-/// Assignments as training looks them up, where it makes calls and where its device gets to them:
-/// the newest snapshot.
+/// The newest snapshot of the book, with two readers: training's calls, and the follower of their
+/// execution on the device.
 using PublishedAssignments = LatestSnapshot<const AssignmentBook, 2>;
 
 }  // namespace harpe::training

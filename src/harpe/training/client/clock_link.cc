@@ -9,7 +9,7 @@
 namespace harpe::training {
 namespace {
 
-/// An agent that leaves commands lying for longer, while more may come, does not set clocks.
+/// An agent that serves no pending command for longer than this is assumed not to set clocks.
 constexpr Seconds kSlowAgent{0.1};
 
 const char* reason_of(node::ClockOutcome outcome) {
@@ -67,7 +67,7 @@ Status SteadyKnobs::apply(node::ClockChannel& channel, Instant now) {
     refused_ = kNone;
     return ok_status();
   }
-  // Also where the channel failed: what it failed of is not tried at once on the next one.
+  // Also if the channel failed: values that may be the cause are not tried at once on the next one.
   refusal_ = done.error().text();
   refused_ = wanted;
   retry_ = now + kRetry;
@@ -126,7 +126,7 @@ void ClockLink::connect() {
   channels_.publish(std::make_unique<node::ClockChannel>(*std::move(channel)));
   node::ClockChannel* newest = channels_.newest();
   wanted_.repeat([newest](Megahertz clock) { newest->set(0, clock); });
-  // The policy may have granted less time than was asked for.
+  // The policy may have granted less time than requested.
   next_ = clock_.now() + std::min(options_.lease, newest->duration()) / 3;
   apply_knobs();
 }
@@ -163,7 +163,7 @@ void ClockLink::look_at_outcome() {
   }
 }
 
-/// Notes whether anything that was asked for is not done.
+/// Notes the time if any request is not in force.
 void ClockLink::look() {
   const Instant now = clock_.now();
   const node::ClockChannel* channel = channels_.newest();

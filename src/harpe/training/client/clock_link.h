@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// A rank's lease on its GPU at the node's agent: taken, renewed, taken again after the agent was
-/// away. Under it go clocks, and the memory clock and power limit of an assignment.
+/// A rank's lease on its GPU from the node's agent, with which the rank sets its clock, memory
+/// clock and power limit. The lease is renewed, and taken again after an outage of the agent.
 
 #include <atomic>
 #include <cstdint>
@@ -22,10 +22,10 @@ namespace harpe::training {
 
 struct ClockLinkOptions {
   std::filesystem::path socket;
-  int gpu = 0;        ///< as the agent counts them
-  Seconds lease{60};  ///< after which an agent restores the clock of a rank that has gone
-  std::string name;   ///< of the lease, for people
-  /// False: another rank of the node logs that its agent is away, which all of them see.
+  int gpu = 0;        ///< index by the agent's order
+  Seconds lease{60};  ///< after it, the agent restores the clock of a rank that is gone
+  std::string name;   ///< of the lease, for display
+  /// False if another rank of the node logs that the agent is not reachable.
   bool logs_for_node = true;
   Seconds first_retry{0.5}, longest_retry{30};
 };
@@ -39,15 +39,14 @@ class SteadyKnobs {
 
   explicit SteadyKnobs(std::function<void(const std::string&)> log) : log_(std::move(log)) {}
 
-  /// Sets the wanted values; labels are ignored. A value that is not given stays as before the
-  /// lease.
+  /// Sets the wanted values; labels are ignored. A missing value stays as before the lease.
   void want(const Knobs& knobs) noexcept { wanted_ = word_of(knobs); }
   /// Returns true if the agent has refused exactly these values.
   bool refuses(const Knobs& knobs) const noexcept { return refused_ == word_of(knobs); }
 
-  /// Sends the wanted values to the agent if they are not in force, and waits for the response. A
-  /// refusal is logged once, resets both values, and is tried again after `kRetry`. Fails if the
-  /// channel fails.
+  /// Sends the wanted values to the agent if they are not in force, and waits for the response.
+  /// After a refusal, logs it once, resets both values, and tries again after `kRetry`. Fails if
+  /// the channel fails.
   Status apply(node::ClockChannel& channel, Instant now);
   /// Notes that the channel was replaced: the agent has restored the values of the last one.
   void forget() { in_force_ = 0; }
@@ -72,8 +71,9 @@ class SteadyKnobs {
   Instant retry_{};
 };
 
-/// `tell` is for two threads, each with its number, and never waits; the rest is for a third,
-/// and waits for the agent (a few seconds where that hangs).
+/// The link to the agent. `tell` is for two threads, each with its number, and never waits; `want`
+/// and `refuses` are for any thread. The other functions are for a third thread and wait for the
+/// agent (a few seconds if it hangs).
 class ClockLink {
  public:
   static constexpr std::size_t kTellers = 2;
@@ -81,27 +81,27 @@ class ClockLink {
   ClockLink(ClockLinkOptions options, WantedClock& wanted, Clock& clock,
             std::function<void(const std::string&)> log);
 
-  /// Connects or renews, where that is due.
+  /// Connects or renews the lease if due.
   void tick();
   Instant next() const { return next_; }
 
-  /// Asks the agent for this clock, where there is one. 0 MHz takes the lock off.
+  /// Requests this clock from the agent, if connected. 0 MHz unlocks the clock.
   void tell(std::size_t teller, Megahertz clock) noexcept {
     if (node::ClockChannel* channel = channels_.acquire(teller)) channel->set(0, clock);
     channels_.release(teller);
   }
 
-  /// Wants these throughout, as soon as the third thread gets to it; from any thread.
+  /// Sets the wanted memory clock and power limit, which `tick` sends.
   void want(const Knobs& knobs) noexcept { knobs_.want(knobs); }
-  /// Whether the agent has refused them; from any thread.
+  /// Returns true if the agent has refused these values.
   bool refuses(const Knobs& knobs) const noexcept { return knobs_.refuses(knobs); }
-  /// Why what is wanted is not in force, as far as is known. As `tick`, on its thread.
+  /// Returns why the wanted values are not in force; empty if they are, or if not known.
   std::string refusal() const { return knobs_.refusal(); }
 
-  /// Whether all that was asked for since then was done, as far as can be seen now: an agent was
-  /// there all the time, responded and refused nothing. As `tick`, on its thread.
+  /// Returns true if, as far as is known now, the agent was connected since `begin`, responded in
+  /// time and refused nothing, so that all requested clocks were set.
   bool obeyed_since(Instant begin);
-  /// Whether an agent ever set this GPU's clock: one that has gone may have left it locked.
+  /// Returns true if an agent was ever connected: one that is gone may have left the clock locked.
   bool ever_connected() const { return ever_connected_; }
 
  private:
@@ -119,12 +119,12 @@ class ClockLink {
   SteadyKnobs knobs_;
   Instant next_;
   int failures_ = 0;
-  bool told_away_ = false;  ///< logged that clocks cannot be set
+  bool told_away_ = false;  ///< true after the log entry that clocks cannot be set
   bool ever_connected_ = false;
   bool told_refusals_ = false;
-  // What was last seen of the channel.
-  Instant troubled_;                      ///< when something asked for was last seen not to be done
-  std::optional<Instant> waiting_since_;  ///< nothing of what was asked for has been served
+  // The last known state of the channel.
+  Instant troubled_;                      ///< when a request was last found not to be in force
+  std::optional<Instant> waiting_since_;  ///< time since which the agent has served no request
   std::uint32_t served_ = 0, refused_ = 0;
   node::ClockOutcome told_outcome_ = node::ClockOutcome::kNone;
 };

@@ -18,7 +18,7 @@ class ClockReadings {
  public:
   explicit ClockReadings(Clock& clock) : clock_(&clock) {}
 
-  /// Whether `look` reads the clock.
+  /// Turns the readings of `look` on or off.
   void enable(bool enabled) noexcept { enabled_ = enabled; }
   bool enabled() const noexcept { return enabled_; }
   /// Reads the clock once, on the thread that owns the GPU. A reading that fails is skipped.

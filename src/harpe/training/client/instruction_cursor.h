@@ -1,11 +1,11 @@
 #pragma once
 /// \file
-/// Where a rank stands in the list of its stage.
+/// The position of a rank in the instruction list of its stage.
 ///
-/// Training announces computations as it runs them. The cursor says which entry of the list each
-/// one is: the next one where all is as planned, else the entry with the same kind, chunk and
-/// micro-batch, from which it goes on. So that one more or one less announced never shifts the
-/// clocks of all that follow.
+/// Training announces computations as it runs them. The cursor finds the entry of each one in the
+/// list: the next entry if training follows the schedule, else the one with the same kind, chunk
+/// and micro-batch, after which it continues. So an additional or missing announcement never shifts
+/// the clocks of all later instructions.
 
 #include <cstdint>
 #include <vector>
@@ -16,27 +16,27 @@
 namespace harpe::training {
 
 /// Not thread-safe. `take`, `next` and `restart` allocate nothing; O(1), and O(list) in the worst
-/// case where a micro-batch was left out.
+/// case if a micro-batch was left out.
 class InstructionCursor {
  public:
-  /// Fails where the schedule has no such stage, or its list no computation.
+  /// Makes a cursor. Fails if the schedule has no such stage, or its list no computation.
   static Result<InstructionCursor> make(const Schedule& schedule, int stage);
 
   struct Taken {
-    int position = -1;     ///< in the stage's list; -1: this stage has no such instruction
-    bool expected = true;  ///< it was the next one
+    int position = -1;     ///< in the stage's list; -1 if the stage has no such instruction
+    bool expected = true;  ///< true if it was the next one
   };
+  /// Moves behind an announced computation.
   /// \param micro_batch  -1: the next of that kind and chunk
   Taken take(InstructionKind kind, int chunk, int micro_batch) noexcept;
 
-  /// Position of the next computation; -1 after the last.
+  /// Returns the position of the next computation; -1 after the last.
   int next() const noexcept { return next_; }
   int first() const noexcept { return entries_.empty() ? -1 : entries_.front().position; }
   void restart() noexcept { go_to(0); }
 
-  /// Length of the stage's list, with fixed-time instructions, which are not announced.
+  /// Returns the length of the stage's list, with fixed-time instructions, which are not announced.
   std::size_t instructions() const { return instructions_; }
-  /// Computations among them.
 
  private:
   struct Entry {
@@ -51,7 +51,7 @@ class InstructionCursor {
 
   std::size_t instructions_ = 0;
   std::vector<Entry> entries_;  ///< computations in the list's order
-  /// Entry of (kind, chunk, micro-batch), -1 where there is none.
+  /// Entry of (kind, chunk, micro-batch); -1 if there is none.
   std::vector<std::int32_t> index_;
   int chunks_ = 0, micro_batches_ = 0;
   std::size_t at_ = 0;

@@ -12,7 +12,7 @@ namespace {
 constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 
 bool is_known(const EnergyEstimate& energy) {
-  // What is missing or was not observed may be anything.
+  // Missing or unobserved energy can have any value.
   return energy.source != EnergySource::kNone && energy.missing.value <= 0 &&
          energy.unobserved.value <= 0.01 * energy.time.value;
 }
@@ -107,7 +107,7 @@ IterationReport make_report(const IterationRecord& record, RankCoordinates coord
     total.count += 1;
     total.time += one.span.end - one.span.begin;
     total.energy += is_known(energy[i]) ? energy[i].energy : Joules{kUnknown};
-    // Squares until all are in.
+    // A sum of squares until all instructions are added.
     total.energy_error += Joules{energy[i].error.value * energy[i].error.value};
   }
   for (auto& [key, total] : totals) {

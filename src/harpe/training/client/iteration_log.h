@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Puts the calls of training together into iterations, and iterations into reports for the server.
+/// The assembly of training's calls into iterations, and of iterations into reports for the server.
 
 #include <cstdint>
 #include <functional>
@@ -21,31 +21,31 @@ struct TimedInstruction {
   InstructionKind kind = InstructionKind::kForward;
   int chunk = 0;
   TimeSpan span;
-  Megahertz clock{};  ///< that it was asked to run at; `WantedClock::kAsItIs`: none was
+  Megahertz clock{};  ///< requested for it; `WantedClock::kAsItIs` if none was
 };
 
-/// One iteration of this rank: from its begin to the begin of the next.
+/// One iteration of this rank: from its begin to the begin of the next, or to a pause.
 struct IterationRecord {
   std::int64_t iteration = 0;
-  std::uint64_t version = 0;  ///< of the assignments that held when it began; 0: none
+  std::uint64_t version = 0;  ///< of the assignment in force when it began; 0 if none
   TimeSpan span;
   std::vector<TimedInstruction> instructions;
-  /// Something was lost on the way, or instructions overlapped: not to be reported.
+  /// True if events were lost or instructions overlapped. The iteration is then not reported.
   bool damaged = false;
 };
 
 /// Not thread-safe.
 class IterationLog {
  public:
-  /// \param lost  events that the ring has lost so far
-  /// Returns the iteration that this event ended, if any.
+  /// Adds an event. Returns the iteration that it ends, if any.
+  /// \param lost  number of events that the ring has lost so far
   std::optional<IterationRecord> add(const RankEvent& event, std::uint64_t lost);
-  /// Ends the running iteration where its instructions ended: training is over.
+  /// Ends the running iteration when training is over: at its reported end, or at the end of its
+  /// last instruction.
   std::optional<IterationRecord> finish();
 
-  /// Puts times that were measured on the device in place of those of the calls, an instruction
-  /// each in their order. False, and unchanged, where their number differs, or one ends before it
-  /// begins.
+  /// Replaces the times of the calls by those measured on the device, one for each instruction in
+  /// order. Returns false and changes nothing if their number differs or one ends before it begins.
   static bool replace_times(IterationRecord& record, std::span<const TimeSpan> device);
 
  private:
@@ -53,15 +53,15 @@ class IterationLog {
 
   std::optional<IterationRecord> running_;
   bool in_instruction_ = false;
-  std::optional<Instant> ended_;  ///< where training said so
+  std::optional<Instant> ended_;  ///< end of the iteration, if training reported it
   std::uint64_t lost_ = 0;
 };
 
-/// Energy of many spans of time, in their order; an estimate without a source where unknown.
+/// Returns the energies of spans of time, in their order; an estimate without a source if unknown.
 using SpanEnergies = std::function<std::vector<EnergyEstimate>(std::span<const TimeSpan> spans)>;
 
-/// The report of an iteration without its `session`. The iteration is one more span behind those of
-/// its instructions. Errors of spans are added as independent ones.
+/// Returns the report of an iteration without its `session`. The spans passed to `energies` are
+/// those of its instructions and, last, of the iteration. Their errors are taken as independent.
 IterationReport make_report(const IterationRecord& record, RankCoordinates coordinates,
                             const SpanEnergies& energies);
 

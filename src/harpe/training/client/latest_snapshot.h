@@ -1,10 +1,10 @@
 #pragma once
 /// \file
-/// Handing the newest version of something to threads that must not wait for it.
+/// A hand-over of the newest version of an object to threads that must not wait for it.
 ///
-/// One thread publishes; each reader holds what it last acquired until it acquires again, and costs
-/// two stores to an address of its own. What no reader holds any more is destroyed by the thread
-/// that publishes (hazard pointers: Michael, IEEE TPDS 15(6), 2004).
+/// One thread publishes versions. Each reader holds the version that it last acquired until it
+/// acquires again, at the cost of two stores to its own address. The publishing thread destroys
+/// versions that no reader holds any more (hazard pointers: Michael, IEEE TPDS 15(6), 2004).
 
 #include <array>
 #include <atomic>
@@ -21,10 +21,11 @@ class LatestSnapshot {
   LatestSnapshot() = default;
   LatestSnapshot(const LatestSnapshot&) = delete;
   LatestSnapshot& operator=(const LatestSnapshot&) = delete;
-  /// No reader may hold anything any more.
+  /// \pre no reader holds a version any more
   ~LatestSnapshot() = default;
 
-  /// The newest, which stays valid until this reader acquires again or releases; null: none yet.
+  /// Returns the newest version, which stays valid until this reader acquires again or releases;
+  /// null if there is none.
   T* acquire(std::size_t reader) noexcept {
     T* newest = newest_.load();
     for (;;) {
@@ -36,7 +37,7 @@ class LatestSnapshot {
   }
   void release(std::size_t reader) noexcept { held_[reader].store(nullptr); }
 
-  /// By one thread. Null is allowed: nothing from now on.
+  /// Publishes a version, always on the same thread. Null: readers get null from now on.
   void publish(std::unique_ptr<T> next) {
     T* const published = next.get();
     if (next) owned_.push_back(std::move(next));
@@ -44,10 +45,10 @@ class LatestSnapshot {
     collect();
   }
 
-  /// What was published last, by the thread that publishes.
+  /// Returns the version published last. Only for the publishing thread.
   T* newest() const noexcept { return newest_.load(std::memory_order_relaxed); }
 
-  /// Destroys what no reader holds any more; by the thread that publishes.
+  /// Destroys the versions that no reader holds any more. Only for the publishing thread.
   void collect() {
     std::erase_if(owned_, [&](const std::unique_ptr<T>& one) {
       if (one.get() == newest_.load()) return false;

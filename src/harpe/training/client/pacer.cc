@@ -8,8 +8,8 @@ namespace harpe::training {
 namespace {
 
 constexpr Seconds kLook = plan::AskingAhead::kSeenWithin, kIdleLook{0.01};
-/// Longer than a stage waits between two instructions: until then the client sees in time that one
-/// has begun (`AskingAhead::kSeenWithin`).
+/// Longer than a stage waits between two instructions, so that the client notices the start of each
+/// in time (`AskingAhead::kSeenWithin`).
 constexpr Seconds kIdleAfter{10};
 
 }  // namespace
@@ -27,7 +27,7 @@ Seconds LookAhead::Durations::longest() const {
   return {*std::max_element(seconds.begin(), seconds.begin() + std::min(count, kKept))};
 }
 
-/// Null where none is known.
+/// Returns the expected durations; null if not known.
 const LookAhead::Durations* LookAhead::durations_of(const Running& running) const {
   const Place& place = places_[static_cast<std::size_t>(running.position)];
   if (place.clock == running.clock && place.durations.is_known()) return &place.durations;

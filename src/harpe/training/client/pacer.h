@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// The thread beside training: takes the calls of training out of the ring, asks for clocks ahead
-/// of the instructions that need them, and puts iterations together.
+/// The thread that reads the calls of training from the ring, requests clocks ahead of the
+/// instructions that need them, and assembles iterations.
 
 #include <array>
 #include <atomic>
@@ -26,7 +26,7 @@
 
 namespace harpe::training {
 
-/// Chooses when to request the clock of the next instruction while one is still running.
+/// The choice of the time at which to request the next instruction's clock while one is running.
 ///
 /// A clock comes into force some time after its request. If it is requested when an instruction
 /// ends, the next one may begin at once, at the old clock. So each clock is requested earlier, by
@@ -49,9 +49,9 @@ class LookAhead {
     int position = 0;  ///< in the stage's list
     InstructionKind kind = InstructionKind::kForward;
     int chunk = 0;
-    Megahertz clock;         ///< that it was asked to run at
-    Megahertz next;          ///< that the following instruction should run at; equal: nothing to do
-    std::uint32_t step = 0;  ///< on whose behalf to ask
+    Megahertz clock;         ///< requested for it
+    Megahertz next;          ///< of the following instruction; if equal, nothing is requested
+    std::uint32_t step = 0;  ///< step of training for which to request, see `WantedClock`
   };
   void begin(const Running& running, Instant at);
   void end(Instant at);
@@ -61,12 +61,12 @@ class LookAhead {
     std::uint32_t step = 0;
     Megahertz clock;
   };
-  /// What to ask for and when, until it is taken or the instruction ends.
+  /// Returns the next request and its time; nullopt if there is none, or after `taken` or `end`.
   const std::optional<Ask>& ask() const { return ask_; }
   void taken() { ask_.reset(); }
 
  private:
-  /// The last few durations of one thing.
+  /// The last few durations of an instruction.
   struct Durations {
     static constexpr int kKept = 4;
     std::array<float, kKept> seconds{};
@@ -91,15 +91,15 @@ class LookAhead {
   std::optional<Ask> ask_;
 };
 
-/// Training does not wake it, which would be a system call: it looks by itself, each millisecond
-/// while training runs. An instruction's begin is noted with its time, so what is asked ahead is
-/// asked in time for every instruction that is longer than a switch and a millisecond.
+/// The thread of the pacer. Training does not wake it, which would be a system call; it polls the
+/// ring every millisecond while training runs. Each event has its time, so a request is in time for
+/// every instruction that is longer than a switch plus a millisecond.
 class Pacer {
  public:
   struct Parts {
     RankEventQueue& ring;
     WantedClock& wanted;
-    ClockLink* clocks = nullptr;  ///< null: none are set
+    ClockLink* clocks = nullptr;  ///< null if no clocks are set
     Clock& clock;
   };
   struct Options {
@@ -108,13 +108,13 @@ class Pacer {
   };
   static constexpr std::size_t kTeller = 1;  ///< of the clock link
 
-  /// \param ended  hears each iteration that has ended, on this thread
+  /// \param ended  called on this thread with each iteration that has ended
   Pacer(Parts parts, const Options& options, std::function<void(IterationRecord)> ended);
   ~Pacer() { stop(); }
   Pacer(const Pacer&) = delete;
   Pacer& operator=(const Pacer&) = delete;
 
-  /// Takes what is left in the ring, ends the last iteration, and stops.
+  /// Handles the events left in the ring, ends the last iteration, and stops.
   void stop();
 
   std::uint64_t asked_ahead() const { return asked_ahead_.load(std::memory_order_relaxed); }

@@ -6,7 +6,7 @@
 namespace harpe::training {
 namespace {
 
-constexpr Seconds kLookAgain{0.5};  // for what comes to pass without a word
+constexpr Seconds kLookAgain{0.5};  // between checks for changes without a notification
 
 }  // namespace
 
@@ -53,7 +53,7 @@ std::optional<PauseRequest> PauseBoard::before(std::int64_t iteration) {
 bool PauseBoard::is_over(const PauseRequest& pause) const {
   if (!book_.lasts(pause, iteration_)) return true;
   if (governed_) return false;
-  // All assignments that ask for it name its end, the newest the one to believe.
+  // All assignments with this pause state its end; the newest one is valid.
   const std::optional<PauseRequest> newest = book_.newest();
   if (newest && newest->until) return wall_() >= *newest->until;
   return clock_.now() >= alone_since_ + kAlone;

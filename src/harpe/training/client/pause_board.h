@@ -1,11 +1,12 @@
 #pragma once
 /// \file
-/// Where training looks whether it is asked to pause, and waits until it is to go on.
+/// The board on which training finds a requested pause and waits until it is over.
 ///
-/// A pause outlives its server, or all would wake when that starts again. Without any, for as long
-/// as ranks hear of none, it ends when it was to end; one without an end after `kAlone`.
+/// A pause continues while its server is down; otherwise all ranks would wake when the server
+/// restarts. While the rank is without a server, a pause ends at its stated end, or `kAlone` after
+/// the server was lost if it has none.
 ///
-/// Thread-safe. Training looks once an iteration: one lock that is held for microseconds.
+/// Thread-safe. Training checks once an iteration, with one lock that is held for microseconds.
 
 #include <cstdint>
 #include <functional>
@@ -26,21 +27,22 @@ class PauseBoard {
   PauseBoard(Clock& clock, std::function<Seconds()> wall)
       : clock_(clock), wall_(std::move(wall)), alone_since_(clock.now()) {}
 
-  // By the reporter.
+  // For the reporter.
   void take(const std::vector<StageAssignment>& assignments);
-  /// The job is another one.
+  /// Forgets all assignments, because the job has another life.
   void forget();
-  /// Whether a server is heard of.
+  /// Notes that the rank is, or is not, governed by a server.
   void governed(bool is_governed);
-  /// The pause in which training waits, or waited last where it may wait on; 0: it does not.
+  /// Returns the pause in which training waits, or waited until `wait` timed out; 0 if none.
   std::uint64_t waiting() const;
-  /// The newest iteration that training goes through, or has, without a pause before it; -1: none.
-  /// Before a later one it looks by all that was taken until now, or waits.
+  /// Returns the newest iteration that training has begun or can begin without a pause; -1 if none.
+  /// Its checks before later iterations use all assignments taken until now, or it waits already.
   std::int64_t reached() const;
 
-  // By training.
+  // For training.
   std::optional<PauseRequest> before(std::int64_t iteration);
-  /// Follows what `before` said last. \returns whether it is over, false where `most` came first
+  /// Waits in the pause that `before` returned last. \returns true if it is over, false if `most`
+  /// has elapsed first
   bool wait(Seconds most);
 
  private:
@@ -53,8 +55,8 @@ class PauseBoard {
   PauseBook book_ HARPE_GUARDED_BY(mutex_);
   bool governed_ HARPE_GUARDED_BY(mutex_) = false;
   Instant alone_since_ HARPE_GUARDED_BY(mutex_);
-  std::optional<PauseRequest> asked_ HARPE_GUARDED_BY(mutex_);  ///< by `before`
-  std::int64_t iteration_ HARPE_GUARDED_BY(mutex_) = -1;        ///< before which it was
+  std::optional<PauseRequest> asked_ HARPE_GUARDED_BY(mutex_);  ///< of `before`, until it is over
+  std::int64_t iteration_ HARPE_GUARDED_BY(mutex_) = -1;        ///< last argument of `before`
   std::uint64_t waiting_ HARPE_GUARDED_BY(mutex_) = 0;
 };
 

@@ -38,23 +38,23 @@
 namespace harpe::training {
 namespace {
 
-/// Where training is: in which iteration, by which assignment, at which instruction. There may be
-/// two of one training: where its calls are, and where its device is. Not thread-safe; allocates
-/// nothing and never waits.
+/// The position of training: its iteration, assignment and instruction. Training that runs ahead of
+/// its device has two: the position of its calls, and that of the device. Not thread-safe;
+/// allocates nothing and never waits.
 class AssignmentCursor {
  public:
-  /// \param reader  of the assignments, which must outlive this
+  /// \param reader  index of this reader of `assignments`, which must outlive this
   AssignmentCursor(InstructionCursor instructions, PublishedAssignments& assignments,
                    std::size_t reader)
       : instructions_(std::move(instructions)), assignments_(&assignments), reader_(reader) {}
 
-  /// From where another one is.
+  /// Starts in the iteration of another cursor.
   AssignmentCursor(const AssignmentCursor& other, std::size_t reader)
       : AssignmentCursor(other.instructions_, *other.assignments_, reader) {
     iteration_ = other.iteration_;
   }
 
-  /// \param runs  whether training can run by an assignment; if not, it is as if there were none
+  /// \param runs  returns true if training can run by an assignment; other assignments are ignored
   template <class Runs>
   void begin_iteration(std::int64_t iteration, const Runs& runs) noexcept {
     iteration_ = iteration;
@@ -68,11 +68,11 @@ class AssignmentCursor {
     in_force_ = run(known_);
     following_ = run(book == nullptr ? nullptr : book->in_force(iteration + 1));
   }
-  /// This iteration is run by no assignment after all.
+  /// Runs this iteration by no assignment.
   void leave() noexcept { in_force_ = nullptr; }
-  /// The next instruction begins the next iteration.
+  /// Returns true if the next instruction begins the next iteration.
   bool at_end() const noexcept { return iteration_ < 0 || instructions_.next() < 0; }
-  /// Goes on at an instruction.
+  /// Moves to an instruction.
   InstructionCursor::Taken take(InstructionKind kind, int chunk, int micro_batch) noexcept {
     const InstructionCursor::Taken taken = instructions_.take(kind, chunk, micro_batch);
     const bool has_label = in_force_ != nullptr && in_force_->has_labels && taken.position >= 0;
@@ -81,22 +81,22 @@ class AssignmentCursor {
   }
 
   std::int64_t iteration() const noexcept { return iteration_; }
-  /// That holds in this iteration; null: none does.
+  /// Returns the assignment that holds in this iteration; null if none does.
   const RankAssignment* known() const noexcept { return known_; }
-  /// By which training runs in it; null: by none.
+  /// Returns the assignment by which training runs in it; null if none.
   const RankAssignment* in_force() const noexcept { return in_force_; }
   std::uint64_t version() const noexcept { return in_force_ == nullptr ? 0 : in_force_->version; }
-  /// Of the instruction that was taken last.
+  /// Returns the label of the newest instruction.
   const Label& label() const noexcept { return label_; }
 
-  /// The clock of an entry of the list; `none` without an assignment.
+  /// Returns the clock of an entry of the list; `none` if no assignment is in force.
   Megahertz clock_at(int position, Megahertz none) const noexcept {
     return in_force_ == nullptr ? none : clock_of(*in_force_, position);
   }
   Megahertz first_clock(Megahertz none) const noexcept {
     return clock_at(instructions_.first(), none);
   }
-  /// Of the instruction after this one, or the first of the next iteration.
+  /// Returns the clock of the instruction after this one, or of the first of the next iteration.
   Megahertz next_clock(Megahertz none) const noexcept {
     if (instructions_.next() >= 0) return clock_at(instructions_.next(), none);
     return following_ == nullptr ? none : clock_of(*following_, instructions_.first());
@@ -112,9 +112,9 @@ class AssignmentCursor {
   PublishedAssignments* assignments_;
   std::size_t reader_;
   std::int64_t iteration_ = -1;
-  const RankAssignment* known_ = nullptr;  ///< held by `assignments_`, as those that follow
+  const RankAssignment* known_ = nullptr;  ///< owned by `assignments_`, as the next two
   const RankAssignment* in_force_ = nullptr;
-  const RankAssignment* following_ = nullptr;  ///< in the next iteration, as far as is known
+  const RankAssignment* following_ = nullptr;  ///< in the next iteration; null if not known
   Label label_;
 };
 
@@ -124,14 +124,14 @@ class AssignmentCursor {
 namespace harpe {
 namespace {
 
-constexpr std::size_t kTrainingReader = 0;  // teller of the clock link, reader of the assignments
-constexpr std::size_t kCallReader = 1;      // of the assignments, where a stream is followed
-constexpr Megahertz kFree{0};               // takes the lock off
-constexpr Seconds kClockInterval{0.05};     // between readings of the clock while it is wanted
+constexpr std::size_t kTrainingReader = 0;  // index in the clock link and the assignments
+constexpr std::size_t kCallReader = 1;      // index in the assignments, if a stream is followed
+constexpr Megahertz kFree{0};               // removes the lock
+constexpr Seconds kClockInterval{0.05};     // between readings of the clock
 constexpr const char* kNoLabels =
     "the plan has labels, such as kernel schedules, and training does not ask for them "
     "(RankClient::label): it runs at all-max";
-/// Of reports for the times of a stream, such as while a device loads its first kernels.
+/// Longest wait of reports for times of a stream, such as while a device loads its first kernels.
 constexpr Seconds kLongestWait{60};
 
 void write_to_standard_error(const std::string& text) {
@@ -147,8 +147,8 @@ std::function<void(const std::string&)> log_of_rank(const RankClientOptions& opt
              const std::string& text) { log("rank " + rank + ": " + text); };
 }
 
-/// Returns true if the launcher numbers this rank 0 on its node, or does not number ranks. That
-/// rank alone logs what holds for the whole node.
+/// Returns true if the launcher numbers this rank 0 on its node, or does not number ranks. Only
+/// that rank logs messages about the whole node.
 bool is_first_of_node() {
   const char* local = std::getenv("LOCAL_RANK");
   return local == nullptr || std::string_view(local).empty() || std::string_view(local) == "0";
@@ -159,7 +159,7 @@ plan::AskingAhead asking_of(const RankClientOptions& options) {
                             : plan::AskingAhead(options.spec.switch_latency);
 }
 
-/// Returns true if the client asks ahead by the latency that the job states, as plans assume.
+/// Returns true if the client requests clocks ahead by the latency of the job, as plans assume.
 bool plans_count_on(const RankClientOptions& options) {
   return !options.look_ahead && options.spec.switch_latency.longest() > Seconds{0};
 }
@@ -169,16 +169,16 @@ struct MeasuredGpu {
   std::optional<int> index;  ///< in PCI order, as the agent counts
   std::string name;
   bool simulated = false;
-  std::vector<Megahertz> clocks;  ///< that it can be locked to
-  Watts power_limit{};            ///< 0: not known
+  std::vector<Megahertz> clocks;  ///< supported graphics clocks
+  Watts power_limit{};            ///< 0 if not known
   Devices devices;                ///< must outlive the monitor, like `clock_readings`
   std::unique_ptr<training::ClockReadings> clock_readings;
   std::unique_ptr<EnergyMonitor> monitor;
 };
 
 /// Returns the position of this rank's GPU among the devices: the GPU that the options name, else
-/// the LOCAL_RANK-th of those that this process may use (CUDA_VISIBLE_DEVICES and its kin), else
-/// its only one. Logs a line and returns nullopt if that is not known.
+/// the only one that this process may use (CUDA_VISIBLE_DEVICES and its kin), else the
+/// LOCAL_RANK-th of these. Logs a line and returns nullopt if that is not known.
 std::optional<std::size_t> choose_gpu(const RankClientOptions& options, const Devices& devices) {
   const auto& gpus = devices.gpus;
   if (options.gpu) return static_cast<std::size_t>(*options.gpu);
@@ -193,7 +193,7 @@ std::optional<std::size_t> choose_gpu(const RankClientOptions& options, const De
   }
   const char* local = std::getenv("LOCAL_RANK");
   const auto rank = local == nullptr ? std::nullopt : parse_integer(local);
-  // Launchers that show a rank its own GPU alone count ranks all the same.
+  // Launchers that show each rank only its own GPU still number the ranks.
   const auto count = static_cast<std::int64_t>(visible->gpus.size());
   const std::int64_t position = count == 1 ? 0 : rank.value_or(-1);
   if (position < 0 || position >= count) {
@@ -250,8 +250,7 @@ Result<MeasuredGpu> find_gpu(const RankClientOptions& options) {
   return found;
 }
 
-/// The label of the instruction that runs, as training reads it. On training's thread, but
-/// `was_read`.
+/// The label of the running instruction for training to read. Only `was_read` is thread-safe.
 class ShownLabel {
  public:
   void show(const Label& label) noexcept {
@@ -263,7 +262,7 @@ class ShownLabel {
     was_read_.store(true, std::memory_order_relaxed);
     return text_.data();
   }
-  /// Returns true if training has ever read a label, so that it does what labels say.
+  /// Returns true if training has ever read a label, so that it follows labels.
   bool was_read() const noexcept { return was_read_.load(std::memory_order_relaxed); }
 
  private:
@@ -271,7 +270,7 @@ class ShownLabel {
   std::atomic<bool> was_read_ = false;
 };
 
-/// Without a server there is nothing to do.
+/// A client without a server, which does nothing.
 class IdleClient final : public RankClient {
  public:
   void on_instruction_begin(InstructionKind, int, int) noexcept override {}
@@ -439,19 +438,19 @@ class ActiveClient final : public RankClient {
     if (!follower_->tell(stream_, call)) counted_.lost.fetch_add(1, std::memory_order_relaxed);
   }
 
-  // Where calls are, of a stream that is followed. What they run with is decided here for labels.
+  // The position of calls in a followed stream. Their assignment is chosen here, for its labels.
 
   void begin_called(std::int64_t iteration) noexcept {
     called_->begin_iteration(iteration,
                              [this](const training::RankAssignment& one) { return runs(one); });
   }
-  /// Version of the assignment by whose labels training runs there; 0: by none.
+  /// Returns the version of the assignment whose labels training follows; 0 if none.
   static std::uint64_t labelled(const training::AssignmentCursor& cursor) noexcept {
     const training::RankAssignment* one = cursor.in_force();
     return one != nullptr && one->has_labels ? one->version : 0;
   }
 
-  // What calls mean, when the device gets there: on training's thread, or all on the follower's.
+  // The effects of calls when the device reaches them: all on training's thread or the follower's.
 
   std::int64_t take(const training::StreamCall& call) noexcept {
     labelled_ = call.labelled;
@@ -479,7 +478,7 @@ class ActiveClient final : public RankClient {
     if (at_.at_end()) begin_iteration(at_.iteration() + 1);
     const training::InstructionCursor::Taken taken = at_.take(kind, chunk, micro_batch);
     if (!taken.expected) note_unexpected(taken.position >= 0);
-    // One that the schedule does not have runs at all-max, rather than at another one's.
+    // An instruction that the schedule lacks runs at all-max, not at the clock of another one.
     want(taken.position >= 0 ? at_.clock_at(taken.position, free_clock()) : free_clock());
     const Megahertz clock = wanted_.clock();
     Megahertz next = at_.next_clock(free_clock());
@@ -510,7 +509,7 @@ class ActiveClient final : public RankClient {
     want(free_clock());
   }
 
-  /// Of one writer.
+  /// Increments a counter that has one writer.
   static void count(std::atomic<std::uint64_t>& counter) noexcept {
     counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   }
@@ -518,7 +517,7 @@ class ActiveClient final : public RankClient {
   void begin_iteration(std::int64_t iteration) noexcept {
     at_.begin_iteration(iteration,
                         [this](const training::RankAssignment& one) { return runs(one); });
-    // Where calls are ahead, clocks are for the labels that they showed.
+    // If calls run ahead, the clocks must match the labels that training has read.
     if (called_ && labelled_ != labelled(at_)) at_.leave();
     follow_knobs(at_.known());
     const std::uint64_t version = at_.version();
@@ -531,7 +530,7 @@ class ActiveClient final : public RankClient {
     want(at_.first_clock(free_clock()));
   }
 
-  /// Training and its GPU may run by this assignment, as far as they are asked.
+  /// Returns true if neither the assignment nor missing labels prevent training from running by it.
   bool may_run(const training::RankAssignment& assignment) const noexcept {
     return assignment.refusal.empty() && (!assignment.has_labels || label_.was_read());
   }
@@ -541,8 +540,8 @@ class ActiveClient final : public RankClient {
     return may_run(assignment) && !is_refused;
   }
 
-  /// Has the GPU set as an assignment says throughout, also where that was refused: it is tried
-  /// again. Training that has just begun may not have had the time to ask for a label.
+  /// Sets the constant knobs of an assignment, and tries them again after a refusal. Missing labels
+  /// are logged late, because training that has just begun may not have had the time to read one.
   void follow_knobs(const training::RankAssignment* known) noexcept {
     if (clocks_ != nullptr)
       clocks_->want(known != nullptr && may_run(*known) ? known->steady : Knobs{});
@@ -552,7 +551,7 @@ class ActiveClient final : public RankClient {
       reporter_->say(kNoLabels);
   }
 
-  /// Without assignments: no lock, unless there never was one.
+  /// Returns the clock without assignments: no lock, or `kAsItIs` if no clock was requested before.
   Megahertz free_clock() const noexcept {
     return wanted_.clock() == training::WantedClock::kAsItIs ? training::WantedClock::kAsItIs
                                                              : kFree;
@@ -579,16 +578,16 @@ class ActiveClient final : public RankClient {
   training::PublishedAssignments assignments_;
   training::PauseBoard pauses_{system_clock(), [] { return Seconds{seconds_since_1970()}; }};
   std::size_t instructions_in_list_;
-  training::AssignmentCursor at_;  ///< of training's thread, or the follower's
+  training::AssignmentCursor at_;  ///< used by training's thread, or the follower's
   MeasuredGpu gpu_;
   training::RankEventQueue ring_;
   training::WantedClock wanted_;
   std::unique_ptr<training::ClockLink> clocks_;
 
-  // Of training's thread, or the follower's.
-  std::uint64_t labelled_ = 0;  ///< of the call that is at work
+  // Used by training's thread, or the follower's.
+  std::uint64_t labelled_ = 0;  ///< of the current call
   bool told_unexpected_ = false, lacked_labels_ = false, told_labels_ = false;
-  /// Read by any thread.
+  /// Counters that any thread may read.
   struct Counted {
     std::atomic<std::uint64_t> iterations = 0, instructions = 0, clock_changes = 0;
     std::atomic<std::uint64_t> unexpected = 0, unknown = 0, lost = 0;  ///< calls and events
@@ -597,9 +596,8 @@ class ActiveClient final : public RankClient {
 
   std::unique_ptr<training::Reporter> reporter_;
   std::unique_ptr<training::Pacer> pacer_;  ///< uses all of the above
-  void* stream_ = nullptr;                  ///< of training's thread, as what follows
-  std::optional<training::AssignmentCursor>
-      called_;  ///< where calls are that the follower is behind of
+  void* stream_ = nullptr;                  ///< used by training's thread, as the members below
+  std::optional<training::AssignmentCursor> called_;  ///< position of calls, ahead of the follower
   ShownLabel label_;
   std::unique_ptr<training::StreamFollower> follower_;  ///< last: it uses all of the above
 };

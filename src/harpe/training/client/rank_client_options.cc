@@ -16,7 +16,7 @@ namespace {
 
 constexpr double kLongest = 86400;
 
-/// Reads variables, and keeps diagnostics.
+/// A reader of environment variables that collects diagnostics.
 class Variables {
  public:
   Variables(const Environment& environment, Diagnostics& diagnostics)
@@ -64,7 +64,7 @@ void add_all(Diagnostics& diagnostics, const Error& error) {
   for (const Diagnostic& diagnostic : error.diagnostics) diagnostics.add(diagnostic.text());
 }
 
-/// The job from a file, or a plain schedule from three variables.
+/// Reads the job from a file, or a plain schedule from three variables.
 void complete_spec(JobSpec& spec, const Variables& variables, Diagnostics& diagnostics) {
   if (!spec.schedule.lists.empty()) return;
   if (const auto file = variables.text("HARPE_JOB_FILE")) {
@@ -101,8 +101,9 @@ void complete_spec(JobSpec& spec, const Variables& variables, Diagnostics& diagn
   }
 }
 
-/// RANK counts the ranks of a job in an order that frameworks choose: the first of the three runs
-/// fastest. Harpe's own is tensor,stage,data; Megatron's default tensor,data,stage.
+/// Returns the coordinates of a rank by RANK. Frameworks number ranks in different orders: the
+/// first of the three names varies fastest. Harpe's order is tensor,stage,data; Megatron's default
+/// is tensor,data,stage.
 std::optional<RankCoordinates> coordinates_of_rank(int rank, const JobShape& shape,
                                                    std::string_view order,
                                                    Diagnostics& diagnostics) {

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// What a training rank says to its client, from the program or from the environment.
+/// Options of a training rank's client, from the program or from the environment.
 ///
 ///   harpe::RankClientOptions options;
 ///   options.job = "gpt3";
@@ -23,15 +23,16 @@
 
 namespace harpe {
 
-/// Everything may also stand in the environment (docs/client.md); what the program gives goes
-/// first.
+/// Most options can also be set by environment variables (docs/client.md); a value that the program
+/// sets takes precedence.
 struct RankClientOptions {
   std::string server;  ///< "http://10.0.0.1:7787"; empty: the client does nothing
   std::string token;   ///< of the job
-  /// Holds the token, which is read again whenever it changes or is refused; goes before `token`.
+  /// A file with the token, which takes precedence over `token`. The file is read again whenever it
+  /// changes or the server refuses the token.
   std::filesystem::path token_file;
   std::filesystem::path ca_file;  ///< certificates to trust in place of the system's
-  /// The token may travel unencrypted: the user has said that the network is trusted
+  /// True if the token may be sent unencrypted, because the user trusts the network
   /// (HARPE_INSECURE=1).
   bool trusted_network = false;
   std::string job;  ///< id: [A-Za-z0-9._+-]{1,128}, the same on all ranks
@@ -41,40 +42,41 @@ struct RankClientOptions {
   std::optional<bool> observe;
   std::optional<RankCoordinates> coordinates;  ///< of this rank
   std::string run;  ///< this start of training, the same on all ranks; may be empty
-  /// This start takes the job's places over without waiting until most of its ranks are there. On a
-  /// server with tokens, one that is for this job alone may.
+  /// True if this start of training replaces a running one at once, before most of its own ranks
+  /// have registered. On a server with tokens, only a token for this job alone allows that.
   bool take_over = false;
 
-  std::optional<std::filesystem::path> clock_socket;  ///< the agent's; empty path: sets no clocks
+  std::optional<std::filesystem::path> clock_socket;  ///< the agent's; no clock is set if empty
   std::optional<int> gpu;  ///< index among this node's GPUs, in PCI order
-  /// The GPU to measure, in place of opening the node's devices; must outlive the client, and is
-  /// its alone.
+  /// The GPU to measure; if null, the client opens the node's devices. It must outlive the client,
+  /// and only the client may use it.
   Gpu* measured = nullptr;
 
-  Seconds lease{60};     ///< on the GPU's clock, renewed three times as often
-  Seconds patience{30};  ///< without its server's word until the GPU is set free
-  /// Shortest time from asking for a clock to its coming into force, the same for all clocks, by
-  /// which it is asked for ahead of the instruction that needs it; 0: only asked for when the one
-  /// before ends. Plans do not count on it. Unset: for each clock 0.7 of its least latency by the
-  /// job's `switch_latency`, which plans count on (instruction/asking_ahead.h).
+  Seconds lease{60};     ///< on the GPU's clock; renewed after each third of it
+  Seconds patience{30};  ///< time without a confirmation by the server until the clock is unlocked
+  /// How long before the end of an instruction the clock of the next one is requested: the shortest
+  /// time that a change takes, the same for all clocks. 0: requested only when the instruction
+  /// ends. Plans do not rely on this value. Unset: for each clock 0.7 of its least latency by the
+  /// job's `switch_latency`, on which plans rely (instruction/asking_ahead.h).
   std::optional<Seconds> look_ahead;
-  /// Hears what a person should know, from a thread of the client's own; must not block. Unset:
-  /// standard error, each line beginning with "harpe: ".
+  /// Called with each message for the user, during `start` on the caller's thread and later on a
+  /// thread of the client; must not block. Unset: writes to standard error, each line beginning
+  /// with "harpe: ".
   std::function<void(const std::string&)> log;
 };
 
-/// Looks a variable up: null where it is not set.
+/// Returns the value of a variable; null if it is not set.
 using Environment = std::function<const char*(const char* name)>;
 Environment process_environment();
 
-/// Fills in from the environment what is not given, and checks all of it. Diagnostics name the
-/// variable or the member, all at once.
+/// Fills in missing options from the environment and checks all of them. If there is no server,
+/// returns at once. An error has all diagnostics; each names the variable or the member.
 Result<RankClientOptions> complete(RankClientOptions options, const Environment& environment);
 
-/// Options as JSON, for languages that have no such struct: {"server", "token", "token_file",
+/// Parses options from JSON, for languages without this struct: {"server", "token", "token_file",
 /// "ca_file", "job", "spec": {as a job is registered}, "observe", "data", "stage", "tensor", "run",
-/// "take_over", "clock_socket", "gpu", "lease_s", "patience_s", "look_ahead_s"}; all may be left
-/// out. Diagnostics carry line and column.
+/// "take_over", "clock_socket", "gpu", "lease_s", "patience_s", "look_ahead_s"}. Every member is
+/// optional. Diagnostics have line and column.
 Result<RankClientOptions> parse_rank_client_options(std::string_view text);
 
 }  // namespace harpe

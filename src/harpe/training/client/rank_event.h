@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// The events that training reports, and the queue that hands them from its thread to another.
+/// The events that training reports, and the queue that passes them to another thread.
 
 #include <array>
 #include <atomic>
@@ -14,8 +14,8 @@
 
 namespace harpe::training {
 
-/// A ring buffer between one writing and one reading thread. Neither waits, allocates or calls the
-/// system. A full ring drops new items and counts them.
+/// A ring buffer between one writing and one reading thread. Neither thread waits, allocates or
+/// makes a system call. A full ring drops new items and counts them.
 template <class T, std::size_t Capacity>
 class SpscQueue {
  public:
@@ -49,24 +49,24 @@ class SpscQueue {
   using Items = std::array<T, kCapacity>;
   std::unique_ptr<Items> items_ = std::make_unique<Items>();
   alignas(64) std::atomic<std::uint64_t> written_ = 0;
-  std::uint64_t read_seen_ = 0;  ///< by the writer
+  std::uint64_t read_seen_ = 0;  ///< last value of `read_` seen by the writer
   std::atomic<std::uint64_t> lost_ = 0;
   alignas(64) std::atomic<std::uint64_t> read_ = 0;
 };
 
 struct RankEvent {
   enum class Kind : std::uint8_t {
-    kIterationBegin,  ///< `number`: the iteration; `version`: of the assignments that hold in it
+    kIterationBegin,  ///< `number`: the iteration; `version`: of the assignment in force in it
     kIterationEnd,
-    kInstructionBegin,  ///< `number`: position in the stage's list, -1 where it is not in it
+    kInstructionBegin,  ///< `number`: position in the stage's list, -1 if it is not in the list
     kInstructionEnd,
-    kPause,  ///< no iteration runs until the next begins
+    kPause,  ///< no iteration runs until the next one begins
   };
   Instant at{};
   std::int64_t number = 0;
   std::uint64_t version = 0;
-  Megahertz clock{}, next_clock{};  ///< of an instruction that begins, and of the one after it
-  std::uint32_t step = 0;           ///< of `WantedClock`, likewise
+  Megahertz clock{}, next_clock{};  ///< of an instruction that begins, and of the next one
+  std::uint32_t step = 0;           ///< of `WantedClock`, when an instruction begins
   Kind kind = Kind::kIterationBegin;
   InstructionKind instruction = InstructionKind::kForward;
   std::uint16_t chunk = 0;

@@ -11,23 +11,23 @@
 namespace harpe::training {
 namespace {
 
-constexpr double kForgetting = 0.98;      // an iteration: chips warm up
-constexpr double kRelativeNoise = 0.002;  // of the energy of an interval, beside its edges
-// Standard deviations of what is expected, as shares of the power.
-constexpr double kWeak = 3;            // nothing is known
+constexpr double kForgetting = 0.98;      // per iteration, because chips warm up
+constexpr double kRelativeNoise = 0.002;  // of the energy of an interval, in addition to its edges
+// Standard deviations of the prior, as shares of the power.
+constexpr double kWeak = 3;            // without knowledge
 constexpr double kAlike = 0.25;        // between computations at one clock
-constexpr double kWaitingAlike = 0.1;  // between waiting under these assignments and those before
-constexpr double kShort = 0.3;         // s: spans that some steps of a counter lie in
-constexpr double kGood = 0.2;          // relative error
-constexpr Seconds kMostMoved{0.1};     // that a known edge moves when later ones come
+constexpr double kWaitingAlike = 0.1;  // between waiting under these and the previous assignments
+constexpr double kShort = 0.3;      // s: shorter instructions contain too few steps of the counter
+constexpr double kGood = 0.2;       // relative error
+constexpr Seconds kMostMoved{0.1};  // longest change of a known edge's time by later edges
 constexpr std::size_t kSize = PowerSplit::kMostClasses;
 
 double overlap(const TimeSpan& span, Instant begin, Instant end) {
   return std::max(0.0, (std::min(span.end, end) - std::max(span.begin, begin)).value);
 }
 
-/// The inverse of a positive definite matrix of n rows, in place, by Cholesky's factors; false
-/// where it is none.
+/// Inverts a positive definite matrix of n rows in place by Cholesky decomposition. Returns false
+/// if it is not positive definite.
 bool invert(std::vector<double>& matrix, std::size_t n) {
   std::vector<double> lower(n * n, 0);
   for (std::size_t i = 0; i < n; ++i) {
@@ -55,18 +55,18 @@ bool invert(std::vector<double>& matrix, std::size_t n) {
   return true;
 }
 
-/// After an iteration has ended, until its energy is looked up: the counter's next step then says
-/// what the last instructions used.
+/// Time from the end of an iteration until its energy is read: the next step of the counter then
+/// includes the energy of the last instructions.
 constexpr Seconds kSettle{0.12};
 constexpr Seconds kShutdownWait{2};
 constexpr Seconds kLongestStep{0.5};
 constexpr std::size_t kMostEnded = 64;
 
-// Windows of the monitor: one keeps it sampling, the other, an iteration long, sees throttling.
+// Windows of the monitor: one keeps it sampling, the other lasts an iteration to detect throttling.
 const char* const kTrainingWindow = "training";
 const char* const kIteration = "iteration";
 
-/// True if the assignment leaves clocks and knobs as they are.
+/// Returns true if the assignment leaves clocks and knobs unchanged.
 bool leaves_clocks(const StageAssignment& assignment) {
   return assignment.knobs.empty() &&
          std::ranges::all_of(assignment.clocks, [](Megahertz clock) { return clock.value == 0; });
@@ -97,7 +97,7 @@ void PowerSplit::add(const IterationRecord& record, std::span<const CounterEdge>
   for (double& sum : times_times_) sum *= kForgetting;
   for (double& sum : times_energy_) sum *= kForgetting;
   for (double* sum : {&energy_energy_, &intervals_, &energy_, &time_}) *sum *= kForgetting;
-  // Intervals lie across the borders of iterations.
+  // Intervals cross the borders of iterations.
   if (!known_since_ || *known_since_ < record.span.begin + -kBefore) {
     known_since_ = record.span.begin;
     instructions_.clear();
@@ -105,7 +105,7 @@ void PowerSplit::add(const IterationRecord& record, std::span<const CounterEdge>
   instructions_.insert(instructions_.end(), record.instructions.begin(), record.instructions.end());
   for (std::size_t i = 1; i < edges.size(); ++i) {
     const CounterEdge &begin = edges[i - 1], &end = edges[i];
-    // When an edge came is estimated anew as more come; what the counter said there stays.
+    // Later edges refine the time of an edge; its counter value does not change.
     const bool is_used = used_ && std::pair(begin.restarts, begin.energy.value) <
                                       std::pair(used_->restarts, used_->energy.value);
     const bool is_known = begin.time >= *known_since_ && end.time <= record.span.end;
@@ -143,7 +143,7 @@ void PowerSplit::add_interval(const CounterEdge& from, const CounterEdge& to,
     return;
   }
   times[at] += std::max(0.0, waiting);
-  // An edge that is off by some milliseconds moves as much energy as power differs around it.
+  // An edge that is wrong by some milliseconds misplaces the energy of these milliseconds.
   const double edges = std::hypot(from.sigma.value, to.sigma.value) * energy / length;
   const double weight = 1 / (square(edges) + square(kRelativeNoise * energy) + 1e-6);
   for (std::size_t i = 0; i < kSize; ++i) {
@@ -197,7 +197,7 @@ std::optional<PowerSplit::Solution> PowerSplit::solve() const {
       solution.power[i] += solution.covariance[i * n + j] * right[j];
     }
   }
-  // Weighted squares of the residuals, which should be one an interval.
+  // Weighted squares of the residuals, whose expected value is 1 per interval.
   double squares = energy_energy_;
   for (std::size_t i = 0; i < n; ++i) {
     squares -= 2 * solution.power[i] * times_energy_[i];
@@ -234,7 +234,7 @@ void PowerSplit::refine(const IterationRecord& record, IterationReport& report) 
       }
     }
     const double error = kNinetyFivePercent * std::sqrt(std::max(0.0, variance));
-    // Power sensors that see a quarter of the time claim to know more of short spans than they do.
+    // Power sensors that measure a quarter of the time underestimate their errors for short spans.
     const bool is_short = totals.time.value < kShort * totals.count && error < kGood * energy;
     const bool better =
         std::isnan(totals.energy.value) || error < totals.energy_error.value || is_short;
@@ -288,7 +288,7 @@ void Reporter::take_assignment(const StageAssignment& assignment) {
   parts_.log(told_refusal_ + "; until then training runs at all-max");
 }
 
-/// Why an iteration did not run by its assignment, as far as that is not just clocks.
+/// Returns why an iteration did not run by its assignment; empty if only clocks were not set.
 std::string Reporter::refusal_in(std::int64_t iteration) const {
   std::string why;
   const RankAssignment* known = book_.in_force(iteration);
@@ -368,7 +368,7 @@ void Reporter::run() {
 bool Reporter::is_done(Instant now) {
   const MutexLock lock(mutex_);
   if (!stopping_) return false;
-  if (ended_.empty()) session_.end();  // behind all that is to be reported
+  if (ended_.empty()) session_.end();  // after all reports
   const bool sent = ended_.empty() && session_.reports().empty() && session_.ended();
   return sent || !session_.registered() || now >= give_up_;
 }
@@ -386,9 +386,9 @@ void Reporter::report_ended(Instant now) {
   while (auto record = take_ended(now)) report(*std::move(record));
 }
 
-/// When a report is made.
+/// Returns the time at which a report is made.
 Instant Reporter::due(const IterationRecord& record) const {
-  // Once this iteration's times are there, or later ones', there is nothing to wait for.
+  // Device times of this iteration or a later one end the wait.
   const bool waits = await_times_.value > 0 &&
                      (device_times_.empty() || device_times_.back().iteration < record.iteration);
   return record.span.end + (waits ? std::max(kSettle, await_times_) : kSettle);
@@ -406,7 +406,7 @@ std::optional<IterationRecord> Reporter::take_ended(Instant now) {
     record.damaged |= !IterationLog::replace_times(record, device_times_.front().times);
     device_times_.pop_front();
   } else if (await_times_.value > 0) {
-    record.damaged = true;  // the moments of the calls would be reported as times of the work
+    record.damaged = true;  // else the times of the calls would be reported as those of the work
   } else {
     by_calls_ = true;
   }
@@ -416,15 +416,15 @@ std::optional<IterationRecord> Reporter::take_ended(Instant now) {
 bool Reporter::held_to(const IterationRecord& record) {
   const StageAssignment* assignments = book_.of_version(record.version);
   if (assignments == nullptr) return false;
-  // Where no agent ever was, the GPU runs as fast as it likes.
+  // If no agent ever connected, the clock is not locked, as at all-max.
   if (parts_.clocks == nullptr || !parts_.clocks->ever_connected()) {
     return assignments->purpose == StageAssignment::Purpose::kAllMax || leaves_clocks(*assignments);
   }
   return parts_.clocks->obeyed_since(record.span.begin);
 }
 
-/// Held back below the clock asked for. A power limit at the highest clock is no such thing: what
-/// the GPU does there is all-max.
+/// Returns true if the GPU was held below the requested clock. A power limit at the highest clock
+/// does not count: it is part of all-max.
 bool Reporter::throttled(const IterationRecord& record) {
   const auto window = parts_.monitor->end(kIteration);
   (void)parts_.monitor->begin(kIteration, true);
@@ -456,7 +456,8 @@ IterationReport Reporter::report_of(const IterationRecord& record) {
   return report;
 }
 
-/// Clocks that come too early save nothing, and the user would not notice.
+/// Warns if clocks follow calls that only enqueue work: clocks that are set too early save nothing,
+/// and the user would not notice.
 void Reporter::tell_of_streams() {
   if (!by_calls_ || std::exchange(told_calls_, true) || !StreamLibrary::find().ok()) return;
   parts_.log(

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// The thread that talks to the server and to the agent: reports up, assignments down, leases
-/// renewed.
+/// The client's thread for the server and the agent: it sends reports, receives assignments and
+/// renews the lease.
 
 #include <atomic>
 #include <cstddef>
@@ -30,34 +30,34 @@
 
 namespace harpe::training {
 
-/// Estimates the power of each kind of instruction from the energy counter.
+/// An estimator of the power of each kind of instruction, from the energy counter.
 ///
-/// A counter steps every 100 ms or so, and the power sensors of data-centre GPUs see a quarter of
-/// the time at best: neither gives the energy of one instruction of 50 ms. But the times of all
-/// instructions are known, and between two steps of the counter
+/// The counter steps about every 100 ms, and the power sensors of data-centre GPUs measure during a
+/// quarter of the time at best: neither gives the energy of one instruction of 50 ms. But the times
+/// of all instructions are known, and between two steps of the counter
 ///
 ///   energy = sum over classes (power of the class x its time between the steps) + noise
 ///
-/// A class is a kind and chunk at one clock; waiting is a class, too. Steps of the counter fall at
-/// other places of each iteration, so that some iterations separate the classes by least squares.
-/// The prior is that computations at one clock draw about the same power, and that waiting draws
-/// what it drew under earlier assignments. The error bar comes from the residuals. The noise is
-/// that the times of steps are known to some milliseconds only.
+/// A class is a kind and chunk at one clock; waiting is a class, too. The steps fall at different
+/// places of each iteration, so that some iterations separate the classes by least squares. The
+/// prior is that computations at one clock draw about the same power, and that waiting draws the
+/// same power as under earlier assignments. The error bar follows from the residuals. The noise is
+/// the error of the times of steps, some milliseconds.
 ///
 /// Not thread-safe. `add` is O(edges x instructions between + classes^2), `refine` O(classes^3).
 class PowerSplit {
  public:
-  /// Takes an iteration and the counter's edges from `kBefore` before it to its end, estimated as
-  /// well as is possible now; an interval counts once. Iterations of other assignments start over,
-  /// and the first of them is left out: its clocks were still changing.
+  /// Adds an iteration and the counter's edges from `kBefore` before it to its end, with their best
+  /// present estimates. Each interval counts once. The first iteration by other assignments starts
+  /// over and is left out, because its clocks were still changing.
   void add(const IterationRecord& record, std::span<const CounterEdge> edges);
 
-  /// Puts what is known of this iteration's instructions in place of worse estimates: those without
-  /// a number, with a larger error, or of instructions too short for what sensors see.
+  /// Replaces worse energies of the report: those that are NaN, that have a larger error, or whose
+  /// instructions are too short for the power sensors.
   void refine(const IterationRecord& record, IterationReport& report) const;
 
-  static constexpr std::size_t kMostClasses = 24;  ///< more are not told apart
-  static constexpr Seconds kBefore{1};             ///< an iteration: its intervals begin then
+  static constexpr std::size_t kMostClasses = 24;  ///< with more, nothing is estimated
+  static constexpr Seconds kBefore{1};  ///< time before an iteration from which intervals count
 
  private:
   using Class = std::tuple<int, int, int>;  ///< kind (-1: waiting), chunk, MHz
@@ -70,17 +70,17 @@ class PowerSplit {
   void add_interval(const CounterEdge& from, const CounterEdge& to,
                     std::span<const TimedInstruction> instructions);
   std::optional<Solution> solve() const;
-  /// Adds what is expected before anything is measured.
+  /// Adds the prior.
   void expect(std::vector<double>& matrix, std::vector<double>& right) const;
 
   std::optional<std::uint64_t> version_;
-  std::optional<CounterEdge> used_;             ///< the end of the last interval that was added
-  std::optional<Instant> known_since_;          ///< all instructions since then are in ...
-  std::vector<TimedInstruction> instructions_;  ///< ... these
-  std::optional<double> waiting_;               ///< watts, under the assignments before
+  std::optional<CounterEdge> used_;     ///< the end of the last interval that was added
+  std::optional<Instant> known_since_;  ///< `instructions_` has all instructions since then
+  std::vector<TimedInstruction> instructions_;
+  std::optional<double> waiting_;  ///< watts, under the assignments before
   std::map<Class, std::size_t> classes_;
   bool too_many_ = false;
-  // Sums over intervals, weighted by what is known of each.
+  // Sums over intervals, weighted by inverse variance.
   std::vector<double> times_times_;   ///< kMostClasses squared
   std::vector<double> times_energy_;  ///< kMostClasses
   double energy_energy_ = 0;
@@ -92,10 +92,10 @@ class Reporter {
  public:
   struct Parts {
     std::unique_ptr<net::HttpLink> link;
-    ClockLink* clocks = nullptr;        ///< null: none are set
-    EnergyMonitor* monitor = nullptr;   ///< of one GPU; null: energy is not measured
-    ClockReadings* readings = nullptr;  ///< of that GPU, with `monitor`
-    Megahertz highest{};                ///< clock of that GPU; 0: not known
+    ClockLink* clocks = nullptr;        ///< null if no clocks are set
+    EnergyMonitor* monitor = nullptr;   ///< of one GPU; null if energy is not measured
+    ClockReadings* readings = nullptr;  ///< of that GPU; null without `monitor`
+    Megahertz highest{};                ///< highest clock of that GPU; 0 if not known
     PublishedAssignments& assignments;
     PauseBoard& pauses;
     Clock& clock;
@@ -109,19 +109,22 @@ class Reporter {
 
   // From any thread.
   void ended(IterationRecord record);
-  /// Has the reporter's own thread say something, which must last; the newest where several come.
+  /// Logs a line on the reporter's thread. The text must stay valid. If several lines are pending,
+  /// only the newest is logged.
   void say(const char* log) noexcept { to_say_ = log; }
-  /// Why training does not run by the assignment that holds, which must last; null: it does.
+  /// Sets the reason why training does not run by the assignment in force; null if it does. The
+  /// text must stay valid.
   void refuse(const char* why) noexcept { refusal_ = why; }
-  /// Reports of iterations wait so long for times on the device, and are dropped without.
+  /// Sets how long reports of iterations wait for device times. A report without them by then is
+  /// dropped. 0: reports do not wait.
   void await_device_times(Seconds most);
-  /// Times on the device of an iteration that is about to end, or has ended.
+  /// Adds the device times of an iteration that is about to end, or has ended.
   void device_times(std::int64_t iteration, std::vector<TimeSpan> times);
   bool registered() const { return registered_; }
   std::uint64_t reports_sent() const { return reports_sent_; }
   std::uint64_t reports_dropped() const { return reports_dropped_; }
 
-  /// Sends what is left, and that training has ended, for two seconds at most.
+  /// Sends the remaining reports and the end of training, for at most two seconds, and stops.
   void stop();
 
  private:
@@ -149,16 +152,15 @@ class Reporter {
   Parts parts_;
   RankCoordinates place_;
   AssignmentBook book_;
-  Instant
-      forgotten_{};  ///< iterations that began before may have run by assignments of another job
+  Instant forgotten_{};  ///< earlier iterations may be by assignments of another life of the job
   bool governed_ = false;
   PowerSplit split_;
   ServerSession session_;
   bool told_refused_ = false;
-  std::string told_refusal_;                    ///< of an assignment that was taken
-  bool by_calls_ = false, told_calls_ = false;  ///< training's calls alone time iterations
+  std::string told_refusal_;                    ///< last logged refusal of an assignment
+  bool by_calls_ = false, told_calls_ = false;  ///< true if an iteration had the times of its calls
 
-  Mutex mutex_;  ///< of what follows
+  Mutex mutex_;
   std::deque<IterationRecord> ended_ HARPE_GUARDED_BY(mutex_);
   std::deque<DeviceTimes> device_times_ HARPE_GUARDED_BY(mutex_);  ///< by iteration
   Seconds await_times_ HARPE_GUARDED_BY(mutex_){0};

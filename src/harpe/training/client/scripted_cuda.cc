@@ -1,11 +1,10 @@
-// Looks like CUDA's driver (libcuda.so.1), as far as streams and events go: what is put into a
-// stream runs one after the other on a thread of the stream. Work is put there with
-// cuLaunchHostFunc, as CUDA has it. The device's clock is the machine's, or the value "device_ns"
-// once it is set.
+// A replacement of CUDA's driver (libcuda.so.1) for streams and events: work in a stream runs in
+// order on a thread of the stream. cuLaunchHostFunc enqueues work, as in CUDA. The clock of the
+// device is the machine's clock, or the value "device_ns" once it is set.
 //
-// As strict as the driver: without a context calls fail; an event that was captured cannot be
-// waited for; and a thread that waits while another one captures breaks the capture, unless it has
-// said that captures of others are none of its business.
+// It is as strict as the driver: calls without a context fail; a captured event cannot be waited
+// for; and a thread that waits while another thread captures breaks the capture, unless its capture
+// mode ignores the captures of other threads.
 
 #include <chrono>
 #include <cstdint>
@@ -36,7 +35,7 @@ bool is_capturing() {
   return value("capturing", 0) != 0;
 }
 
-/// Kept to the end: one may be destroyed before it has passed.
+/// An event. It is kept until the process ends, because it may be destroyed before it has passed.
 struct Event {
   harpe::Mutex mutex;
   harpe::CondVar passed;
@@ -94,7 +93,7 @@ Stream& stream_of(void* handle) {
   return handle == nullptr ? default_stream : *static_cast<Stream*>(handle);
 }
 
-/// Of a call that needs a context.
+/// Begins a call that needs a context. Returns its error code; 0 if it succeeds.
 int begun(const char* function) {
   const int told = respond(function);
   return told != 0 ? told : context == nullptr ? kInvalidContext : 0;
@@ -139,7 +138,7 @@ int cuLaunchHostFunc(void* stream, void (*function)(void*), void* data) {
 
 int cuEventCreate(void** event, unsigned flags) {
   if (const int code = begun("cuEventCreate")) return code;
-  if ((flags & 2U) != 0) return kInvalidValue;  // without times there is nothing to test
+  if ((flags & 2U) != 0) return kInvalidValue;  // the client needs the times of events
   *event = new_event();
   return 0;
 }

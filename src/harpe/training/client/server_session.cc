@@ -13,25 +13,25 @@ namespace harpe::training {
 namespace {
 
 constexpr std::size_t kLongestMessage = 300;
-/// Between requests of a rank whose start of training gathers, at first and when it takes long.
+/// Intervals between requests of a rank whose start of training is gathering: at first, and later.
 constexpr Seconds kGathering{1}, kLongGathering{5};
 constexpr int kShortGatherings = 60;
 constexpr double kShareOfPatience = 2.0 / 3;
 constexpr Seconds kSayPausing{1};
 constexpr Seconds kFarOff{3600};
-constexpr Seconds kPauseWhileHeard{5};  // after a failure, where the stream shows the server
+constexpr Seconds kPauseWhileHeard{5};  // after a failure, while the stream is alive
 
 bool is_success(const net::HttpResult& response) {
   return response.status >= 200 && response.status < 300;
 }
 
-/// That only time can mend; 421: the job is moving to another server.
+/// Returns true if only waiting can help. Status 421: the job is moving to another server.
 bool is_outage(const net::HttpResult& response) {
   return response.status == 0 || response.status == 421 || response.status == 429 ||
          response.status >= 500;
 }
 
-/// The code of an error response; empty where it has none.
+/// Returns the code of an error response; empty if it has none.
 std::string error_code(const net::HttpResult& response) {
   const auto document = parse_json(response.body, "the response");
   if (!document.ok()) return {};
@@ -134,7 +134,7 @@ Instant AssignmentStream::next(bool is_wanted) const {
 
 void AssignmentStream::read(std::string_view bytes, const EventReader::Listener& listener) {
   retry_.succeed();
-  // An event that is too long ends the stream on its next silence; responses still bring
+  // After an event that is too long, the stream ends at its next silence. Responses still have
   // assignments.
   (void)reader_.add(bytes, listener);
 }
@@ -199,7 +199,7 @@ void ServerSession::register_rank() {
              [this](const net::HttpResult& response) { rank_answered(response); });
 }
 
-/// The next request, if there is one to make.
+/// Sends the next request, if there is one.
 void ServerSession::ask(Instant now) {
   if (stage_ == Stage::kJob) return register_job();
   if (stage_ != Stage::kRunning) return register_rank();
@@ -226,7 +226,7 @@ void ServerSession::send_end() {
   link_.send("POST", path_ + "/end", rank_end_json(end), [this](const net::HttpResult& response) {
     asking_ = false;
     if (is_outage(response)) return failed(response, "say that training has ended");
-    // A job, or a place, that is not this rank's any more needs no end.
+    // A job or place that this rank has lost needs no end.
     end_told_ = true;
   });
 }
@@ -246,8 +246,8 @@ void ServerSession::hear(std::string_view bytes) {
   stream_.read(bytes, [this](const EventReader::Event& event) {
     if (event.name == "assignments" && stage_ == Stage::kRunning) (void)take(event.data);
   });
-  // The server is there: what was put off need not wait for its time. A stream that was open when a
-  // request failed proves less, for example where connections break: so that is not at once.
+  // The server is alive, so delayed requests need not wait longer. A stream that was open when a
+  // request failed proves less, for example if connections break, so then they still wait a little.
   const bool is_new = !asking_ && stream_.take_new();
   if (!asking_ && stage_ == Stage::kRunning && (is_new || retry_.failures() > 0)) {
     const Instant now = clock_.now();
@@ -298,7 +298,7 @@ void ServerSession::rank_answered(const net::HttpResult& response) {
   } else {
     RankRegistration& mine = options_.registration;
     if (read->incarnation != mine.incarnation) {
-      // What was measured by assignments of another life says nothing of this one's.
+      // Measurements by assignments of another life of the job do not apply to this one.
       known_ = known_epoch_ = 0;
       reports_.clear();
       listener_.forget();
@@ -335,7 +335,7 @@ void ServerSession::report_answered(const net::HttpResult& response) {
 void ServerSession::stream_ended(const net::HttpResult& response) {
   if (stage_ != Stage::kRunning || response.status == 200) return;
   if (is_outage(response)) {
-    // Whether the server is gone, the next report shows; without one, registering again does.
+    // The next report shows if the server is gone; without reports, registering again shows it.
     if (!asking_ && reports_.empty()) begin_again(Stage::kRank);
   } else if (response.status == 404 || response.status == 409) {
     if (!asking_) begin_again(response.status == 404 ? Stage::kJob : Stage::kRank);
@@ -391,7 +391,7 @@ bool ServerSession::lost_registration(const net::HttpResult& response, const std
         retry_.succeed();
         log_.write("place", "this rank waits for its place: " + error_message(response));
       } else if (retry_.failures() > 6) {
-        // The process before this one may only just have ended.
+        // The previous process may have ended only just now.
         log_.write("place", "this rank's place is not to be had: " + error_message(response));
       }
       return true;
@@ -400,7 +400,7 @@ bool ServerSession::lost_registration(const net::HttpResult& response, const std
   }
 }
 
-/// What the stream says is of a registration that stands no more.
+/// Starts the registration again. The stream belongs to the lost registration.
 void ServerSession::begin_again(Stage stage) {
   stream_.drop();
   stage_ = stage;

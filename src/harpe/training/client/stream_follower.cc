@@ -22,7 +22,7 @@ constexpr std::chrono::seconds kStopWait{2};
 
 struct RecordedCall {
   StreamCall call;
-  Event event = nullptr;  ///< null: there is none to wait for
+  Event event = nullptr;  ///< null if there is none to wait for
 };
 
 }  // namespace
@@ -37,15 +37,15 @@ struct StreamFollower::Shared {
   Clock& clock;
 
   SpscQueue<RecordedCall, kMostUnderWay> told;
-  SpscQueue<Event, 2 * kMostUnderWay> spare;  ///< back to training's thread
-  std::atomic<int> calls = 0;                 ///< changes with each, to wait for
-  std::atomic<int> error = 0;                 ///< the first code that was none to go on with
+  SpscQueue<Event, 2 * kMostUnderWay> spare;  ///< events for training's thread to use again
+  std::atomic<int> calls = 0;                 ///< rises with each `wake`, which the follower awaits
+  std::atomic<int> error = 0;                 ///< first fatal error code; 0 if none
   std::atomic<bool> stopping = false;
 
   Mutex mutex;  ///< held while the listener is called
   CondVar ended;
   bool has_ended HARPE_GUARDED_BY(mutex) = false;
-  bool let_go HARPE_GUARDED_BY(mutex) = false;  ///< the listener is gone
+  bool let_go HARPE_GUARDED_BY(mutex) = false;  ///< true if the listener is gone
 
   void wake() {
     calls.fetch_add(1, std::memory_order_release);
@@ -57,7 +57,7 @@ struct StreamFollower::Shared {
   }
 };
 
-/// The follower's thread.
+/// The loop of the follower's thread.
 class StreamFollower::Follow {
  public:
   explicit Follow(std::shared_ptr<Shared> shared) : shared_(std::move(shared)) {}
@@ -90,7 +90,7 @@ class StreamFollower::Follow {
  private:
   const StreamLibrary& library() const { return shared_->library; }
 
-  /// False where the listener is gone.
+  /// Handles a call. Returns false if the listener is gone.
   bool follow(const RecordedCall& told) {
     const bool passed = told.event != nullptr && pass(told.event);
     const Instant awake = shared_->clock.now();
@@ -114,12 +114,12 @@ class StreamFollower::Follow {
     return true;
   }
 
-  /// To be used again.
+  /// Keeps an event to be used again.
   void keep(Event event) {
     if (event != nullptr) shared_->spare.push(event);
   }
 
-  /// False where the device will not say when it was there.
+  /// Waits for an event. Returns false if the device cannot report its time.
   bool pass(Event event) {
     if (shared_->error != 0) return false;
     const int code = library().wait(event);
@@ -164,7 +164,7 @@ class StreamFollower::Follow {
     });
   }
 
-  /// False where the listener is gone.
+  /// Calls the listener. Returns false if it is gone.
   template <class Call>
   bool heard(const Call& call) {
     const MutexLock lock(shared_->mutex);
@@ -174,8 +174,8 @@ class StreamFollower::Follow {
 
   std::shared_ptr<Shared> shared_;
   std::int64_t iteration_ = -1;
-  Event first_ = nullptr;            ///< of the iteration
-  std::vector<std::int64_t> times_;  ///< since then, begins and ends in turn
+  Event first_ = nullptr;            ///< first event of the iteration
+  std::vector<std::int64_t> times_;  ///< ns since `first_`, begins and ends in turn
   std::int64_t first_at_ = std::numeric_limits<std::int64_t>::max();  ///< on the machine's clock
   bool complete_ = true;
   std::uint64_t lost_ = 0;

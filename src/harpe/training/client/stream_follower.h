@@ -1,14 +1,14 @@
 #pragma once
 /// \file
-/// Training that runs ahead of its device: calls about work that was only put into a stream take
-/// effect when the device gets there.
+/// A follower of a device's stream, for training that runs ahead of its device: a call takes effect
+/// when the device has done the work that was put into the stream before the call.
 ///
-/// Each call puts an event of the device behind what is in the stream. A thread waits for one after
-/// the other, asleep, and passes the calls on: clocks are then asked for when their instructions
-/// begin and end on the device, as if training waited for it, though nothing holds up training or
-/// the device. When an iteration is over, the times between its events say when each instruction
-/// ran. A thread wakes some tens of microseconds after its event; the earliest awakening of an
-/// iteration, against the device's own clock, places all of its times.
+/// Each call records an event of the device in the stream. A thread sleeps until each event in turn
+/// and then passes on its call. So clocks are requested when instructions begin and end on the
+/// device, as if training waited for it, but neither training nor the device is delayed. When an
+/// iteration is over, the times between its events give the time of each instruction. The thread
+/// wakes some tens of microseconds after an event; the earliest awakening of an iteration relative
+/// to the device's clock fixes all of its times on the machine's clock.
 
 #include <cstdint>
 #include <functional>
@@ -24,38 +24,37 @@
 
 namespace harpe::training {
 
-/// What training says with one call.
+/// One call of training.
 struct StreamCall {
   RankEvent::Kind kind = RankEvent::Kind::kIterationBegin;
   InstructionKind instruction = InstructionKind::kForward;
   int chunk = 0, micro_batch = -1;
   std::int64_t iteration = 0;
-  std::uint64_t labelled = 0;  ///< version of the assignment whose labels training runs by; 0: none
+  std::uint64_t labelled = 0;  ///< version whose labels training runs by; 0 if none
 };
 
 class StreamFollower {
  public:
-  /// All called on the follower's thread.
+  /// The listener's functions are called on the follower's thread.
   struct Listener {
-    /// The device has got to where this call was made. Returns the iteration that it is in by now.
+    /// Called when the device has reached this call. Returns the iteration of the device then.
     std::function<std::int64_t(const StreamCall&)> reached;
-    /// When each instruction of an iteration ran, on the machine's clock (`clock`).
+    /// Called with the begin and end of each instruction of an iteration, on `clock`.
     std::function<void(std::int64_t iteration, std::span<const TimeSpan>)> times;
     std::function<void(const std::string&)> log;
   };
 
-  /// Of the device that is current in the calling thread. Fails where training has not begun to use
-  /// one.
+  /// Follows streams of the calling thread's current device. Fails if the thread uses none yet.
   static Result<std::unique_ptr<StreamFollower>> start(Listener listener, Clock& clock);
-  /// Waits for what the device has yet to do, two seconds at most. The listener is called no more.
+  /// Waits for the device's remaining work, at most two seconds, and ends calls of the listener.
   ~StreamFollower();
   StreamFollower(const StreamFollower&) = delete;
   StreamFollower& operator=(const StreamFollower&) = delete;
 
-  /// By training's thread. Never waits; allocates where more events are under way than ever
-  /// before. While the stream captures a graph there is nothing to follow: the call takes effect
-  /// after the one before, and the times of that iteration are not given. False where thousands of
-  /// calls are under way, and this one was dropped.
+  /// Adds a call of training's thread. Never waits; allocates if more events are pending than ever
+  /// before. While the stream captures a graph, no event is recorded: the call takes effect right
+  /// after the one before, and the times of that iteration are not reported. Returns false if the
+  /// call was dropped because thousands of calls are pending.
   bool tell(StreamLibrary::Stream stream, const StreamCall& call) noexcept;
 
  private:
@@ -64,7 +63,7 @@ class StreamFollower {
   explicit StreamFollower(std::shared_ptr<Shared> shared);
   StreamLibrary::Event mark(StreamLibrary::Stream stream) noexcept;
 
-  std::shared_ptr<Shared> shared_;         ///< with the thread, which may outlive this
+  std::shared_ptr<Shared> shared_;         ///< with the thread, which may outlive this object
   StreamLibrary::Event unused_ = nullptr;  ///< of a call that was dropped
   std::thread thread_;
 };

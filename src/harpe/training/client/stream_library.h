@@ -1,11 +1,11 @@
 #pragma once
 /// \file
-/// What says when a GPU's stream has got somewhere: events of CUDA's driver, or of AMD's HIP.
+/// Events of CUDA's driver or of AMD's HIP, which show when a GPU has reached a point of a stream.
 ///
-/// The library is the one that training has loaded to compute with; it is neither linked nor loaded
-/// from here, so that no other version of it comes into the process.
+/// The functions are those of the library that training has loaded for its computations. Harpe
+/// neither links nor loads it, so that the process has no second version of it.
 ///
-/// Source: CUDA Driver API, Event Management and Stream Management; HIP Runtime API, the same.
+/// Source: CUDA Driver API, Event Management and Stream Management; HIP Runtime API, same sections.
 
 #include <cstdint>
 #include <string>
@@ -14,44 +14,46 @@
 
 namespace harpe::training {
 
-/// Calls return the library's own codes, 0 where all is well. Thread-safe, as the libraries are.
+/// The functions of the library. They return its codes, 0 for success. Thread-safe, like the
+/// library itself.
 class StreamLibrary {
  public:
-  using Stream = void*;  ///< CUstream, cudaStream_t, hipStream_t; null: the default one
+  using Stream = void*;  ///< CUstream, cudaStream_t, hipStream_t; null: the default stream
   using Event = void*;
-  /// What a thread computes on.
+  /// The device on which a thread computes.
   struct Context {
     void* of_cuda = nullptr;
     int device_of_hip = 0;
   };
 
-  /// `kNotFound` where this process has loaded neither.
+  /// Finds the loaded library. Fails with `kNotFound` if this process has loaded neither, and with
+  /// `kUnavailable` if the library is too old.
   static Result<StreamLibrary> find();
 
-  /// Of the calling thread; CUDA_ERROR_INVALID_CONTEXT where CUDA has none yet.
+  /// Reads the calling thread's context. Returns CUDA_ERROR_INVALID_CONTEXT if CUDA has none yet.
   int context(Context& context) const;
-  /// Makes it that of the calling thread.
+  /// Sets the context of the calling thread.
   int use(Context context) const {
     return is_hip_ ? set_device_(context.device_of_hip) : set_context_(context.of_cuda);
   }
   /// Lets the calling thread wait for events while another one captures a graph.
   void disregard_captures() const;
 
-  /// One that takes times, and whose waiters sleep.
+  /// Makes an event that records its time, and whose waiting threads sleep.
   int make(Event& event) const;
   void destroy(Event event) const { (void)destroy_(event); }
-  /// Puts it behind what is in the stream.
+  /// Puts the event behind the work in the stream.
   int record(Event event, Stream stream) const { return record_(event, stream); }
-  /// Returns when the device has got there.
+  /// Waits until the device has reached the event.
   int wait(Event event) const { return wait_(event); }
-  /// Between two that the device has passed, to half a microsecond.
+  /// Reads the time between two events that the device has reached, to half a microsecond.
   int elapsed(Event from, Event to, std::int64_t& ns) const;
-  /// What is put into the stream now is noted down for later, rather than run.
+  /// Returns true if the stream captures a graph: work put into it is recorded, not run.
   bool is_capturing(Stream stream) const;
-  /// The code says that something is being captured, not that anything is broken.
+  /// Returns true if the code means that a graph is being captured, which is not a fault.
   static bool is_about_capture(int code) { return code >= 900 && code <= 908; }
 
-  /// Such as "CUDA returned CUDA_ERROR_ILLEGAL_ADDRESS (700)".
+  /// Returns a text such as "CUDA returned CUDA_ERROR_ILLEGAL_ADDRESS (700)".
   std::string words(int code) const;
 
  private:

@@ -1,12 +1,12 @@
 #pragma once
 /// \file
-/// The clock that one GPU should have now, as two threads ask for it: training, when an instruction
-/// begins or ends, and a timer, a little ahead.
+/// The wanted clock of one GPU, which two threads set: training, when an instruction begins or
+/// ends, and a timer, a little earlier.
 ///
-/// Training counts its steps. The timer asks on behalf of one step; where training has taken
-/// another one meanwhile, it asks for nothing: a timer that comes late never sets a wrong clock.
-/// And a thread that has told the agent looks again afterwards, so that the last clock told is the
-/// newest.
+/// Training counts its steps. The timer sets the clock for one step. If training has taken another
+/// step by then, the timer changes nothing: a late timer never sets a wrong clock. A thread that
+/// has sent a clock to the agent reads the wanted clock again afterwards, so that the last clock
+/// sent is the newest.
 
 #include <atomic>
 #include <cstdint>
@@ -15,14 +15,13 @@
 
 namespace harpe::training {
 
-/// Thread-safe; never waits. `tell(Megahertz)` tells the agent, where a clock of 0 takes the
-/// lock off.
+/// Thread-safe; never waits. `tell(Megahertz)` sends the clock to the agent; 0 unlocks it.
 class WantedClock {
  public:
-  static constexpr Megahertz kAsItIs{-1};  ///< nothing wanted yet
+  static constexpr Megahertz kAsItIs{-1};  ///< no clock is wanted yet
 
-  /// Training takes its next step and wants this clock (`kAsItIs`: any). Returns whether the clock
-  /// was told now.
+  /// Takes training's next step and sets its clock (`kAsItIs`: any). Returns true if the clock has
+  /// changed, and was sent.
   template <class Tell>
   bool step(Megahertz clock, const Tell& tell) noexcept {
     std::uint64_t before = word_.load(std::memory_order_relaxed);
@@ -36,7 +35,7 @@ class WantedClock {
     return true;
   }
 
-  /// The timer wants this clock ahead of the step after `step`. Returns whether it was told.
+  /// Sets the timer's clock for the step after `step`, ahead of it. Returns true if it was sent.
   template <class Tell>
   bool ahead(std::uint32_t step, Megahertz clock, const Tell& tell) noexcept {
     std::uint64_t before = word_.load();
@@ -47,7 +46,7 @@ class WantedClock {
     return true;
   }
 
-  /// Tells a new listener what is wanted.
+  /// Sends the wanted clock, if any, to a new agent.
   template <class Tell>
   void repeat(const Tell& tell) noexcept {
     tell_newest(word_.load(), tell);

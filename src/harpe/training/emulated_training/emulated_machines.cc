@@ -18,8 +18,8 @@ OperatingPoint cost_at(std::span<const OperatingPoint> points, Megahertz clock, 
   return {point->clock, point->time * slowness, point->energy * slowness};
 }
 
-/// Runs an instruction at one clock after the other, as they come into force. The clock of the cost
-/// is the one that it ends at.
+/// Runs an instruction at each clock in turn, as the clocks take effect. The result has the clock
+/// at the end.
 OperatingPoint run_at(std::span<const OperatingPoint> points, GpuClock& gpu, double slowness) {
   Megahertz last{};
   const plan::InstructionCost cost = plan::run_instruction(gpu, [&](Megahertz clock) {

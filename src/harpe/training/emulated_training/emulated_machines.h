@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// The GPUs of a training job, whose true costs are known: how long its iterations are and what
-/// they cost, and what its ranks report of them.
+/// The emulated GPUs of a training job with known true costs: computes the time and energy of its
+/// iterations and the reports of its ranks.
 
 #include <cstdint>
 #include <functional>
@@ -22,7 +22,7 @@
 
 namespace harpe::training {
 
-// What a GPU makes of the instructions of its stage in one iteration, by costs that are known.
+// Execution of a stage's instructions on one GPU for one iteration, with known costs.
 //
 //   StageConditions now{.clock = run_before.clock};
 //   const StageRun run = run_stage(schedule, costs, 0, assignment.clocks, now);
@@ -30,90 +30,91 @@ namespace harpe::training {
 /// The clock of a GPU between two instructions.
 using GpuClock = plan::SettingState<Megahertz>;
 
-/// Of one GPU in one iteration.
+/// The conditions of one GPU in one iteration.
 struct StageConditions {
   GpuClock clock;                     ///< before the first instruction
-  std::optional<Megahertz> cap = {};  ///< it never runs above, whatever is asked for
+  std::optional<Megahertz> cap = {};  ///< limit on the clock, whatever is requested
   double slowness = 1;                ///< factor on all its times and energies
-  Seconds switch_latency{0};          ///< from asking for a clock until it is in force
+  Seconds switch_latency{0};          ///< from the request of a clock until it is in force
 };
 
 struct StageRun {
-  /// What each instruction took, as the stage's list.
+  /// Time and energy of each instruction, in the order of the stage's list.
   std::vector<OperatingPoint> instructions;
   GpuClock clock;          ///< after the last one
-  bool throttled = false;  ///< it ran below a clock that was asked for
+  bool throttled = false;  ///< true if it ran below a requested clock
 };
 
-/// Runs the list of a stage by the engine of an iteration (stage_replay.h), as `predict` does.
-/// \param costs   have every computation of the stage; between their clocks see `at_setting`.
-///                Fixed-time instructions take the first point, or nothing where there is none
-/// \param clocks  as in `StageAssignment`: one for all instructions, or one each; 0 MHz: as it is
+/// Runs the list of a stage with the engine of an iteration (stage_replay.h), as `predict` does.
+/// \param costs   contain every computation of the stage; between their clocks see `at_setting`.
+///                Fixed-time instructions use the first point, or cost nothing if there is none
+/// \param clocks  as in `StageAssignment`: one for all instructions, or one each; 0 MHz: unchanged
 StageRun run_stage(const Schedule& schedule, const Profile& costs, int stage,
                    std::span<const Megahertz> clocks, const StageConditions& conditions);
 
-/// The computations of a stage, summed up as its rank reports them.
-/// \param points  what each instruction took, as the stage's list
+/// Returns the totals of a stage's computations, as its rank reports them.
+/// \param points  time and energy of each instruction, in the order of the stage's list
 std::vector<InstructionTotals> totals_of(const Schedule& schedule, int stage,
                                          std::span<const OperatingPoint> points);
 
-/// Deterministic by seed. Not for several threads at once.
+/// Emulated machines; deterministic by seed. Not thread-safe.
 class EmulatedMachines {
  public:
   struct Options {
     Watts blocking_power{80};
     Seconds overhead{0.05};  ///< of an iteration, outside the pipeline
-    double noise = 0.001;    ///< relative, of times and energies reported
+    double noise = 0.001;    ///< relative, of reported times and energies
     std::uint64_t seed = 1;
     Seconds switch_latency{0};  ///< see `run_stage`
   };
-  /// What an iteration was.
+  /// The result of an iteration.
   struct Iteration {
     std::int64_t number = 0;
     Seconds time{};
     Joules energy{};  ///< all pipelines
     std::vector<Joules> of_pipeline;
-    std::vector<std::uint64_t> versions;  ///< by which each rank ran
-    /// The same iteration of the same machines with every instruction at its highest clock.
+    std::vector<std::uint64_t> versions;  ///< plan version of each rank
+    /// The same iteration on the same machines with every instruction at its highest clock.
     Seconds all_max_time{};
     Joules all_max_energy{};
   };
 
-  /// \param spec   is valid
-  /// \param truth  what every computation of its schedule really costs at each clock; one with
-  /// other knobs, which are not emulated, ends the program
+  /// \param spec   must be valid
+  /// \param truth  true costs of every computation of its schedule at each clock; costs with other
+  /// knobs, which are not emulated, end the program
   EmulatedMachines(const JobSpec& spec, const Profile& truth, const Options& options);
 
-  // What may go wrong.
+  // Faults to emulate.
   std::map<std::pair<int, int>, double> slow;  ///< factor of (pipeline, stage)
-  /// A further factor.
+  /// An additional factor.
   std::function<double(std::int64_t iteration, int pipeline, int stage)> slowness;
-  /// By which a pipeline ends later than its computations explain.
+  /// Time by which a pipeline ends later than its computations explain.
   std::function<Seconds(int pipeline)> delay;
-  /// Clocks that the GPU of (pipeline, stage) is held to, whatever is asked for.
+  /// Clocks to which the GPU of (pipeline, stage) is limited, whatever is requested.
   std::map<std::pair<int, int>, Megahertz> held;
-  /// By which an iteration is longer outside of computations, such as a checkpoint.
+  /// Additional time of an iteration outside of computations, such as a checkpoint.
   std::function<Seconds(std::int64_t iteration)> stall;
-  /// Factor on all energies of an iteration, at all clocks alike, such as that of a hot room.
+  /// Factor on all energies of an iteration, equal at all clocks, such as that of a hot room.
   std::function<double(std::int64_t iteration)> energy_factor;
-  /// Energy that each GPU uses beside training in an iteration, such as that of another process.
+  /// Energy that each GPU uses outside of training in an iteration, such as that of another
+  /// process.
   std::function<Joules(std::int64_t iteration)> energy_beside;
-  /// Clocks that the GPUs of a stage do not have.
+  /// Clocks that the GPUs of a stage lack.
   std::map<int, std::vector<Megahertz>> lacking;
-  /// Nothing of it goes wrong any more; clocks that GPUs lack, they lack.
+  /// Removes all faults, except `lacking`.
   void heal();
 
   const JobSpec& spec() const { return spec_; }
   const Profile& truth() const { return truth_; }
-  /// Of the GPUs of a stage, in any order.
+  /// Returns the clocks of the GPUs of a stage, in any order.
   std::vector<Megahertz> clocks(int stage) const;
-  /// In the order of `JobShape::index`.
+  /// Returns all ranks, in the order of `JobShape::index`.
   std::vector<RankCoordinates> places() const;
 
-  /// By which assignment a rank runs; null: by none, at its highest clock.
+  /// Returns the assignment of a rank; null for none: the rank runs at its highest clock.
   using AssignmentOf = std::function<const StageAssignment*(RankCoordinates)>;
-  /// An iteration, with a report of each rank, in the order of `places`. The shards of a stage run
-  /// by the assignment of the first of them.
+  /// Runs an iteration. Returns its result and a report of each rank, in the order of `places`. All
+  /// shards of a stage use the assignment of the first shard.
   std::pair<Iteration, std::vector<IterationReport>> play(std::int64_t iteration,
                                                           const AssignmentOf& assignment_of);
 
@@ -139,7 +140,7 @@ class EmulatedMachines {
   const Pipeline pipeline_;
   std::mt19937_64 random_;
   std::vector<Megahertz> clocks_;
-  std::vector<GpuClock> running_;  ///< of each group; 0 MHz: no iteration was played
+  std::vector<GpuClock> running_;  ///< of each group; 0 MHz before the first iteration
 };
 
 }  // namespace harpe::training

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// Training in simulated time, as its server sees it: ranks that register, run by the assignments
-/// they are given and report every iteration, on GPUs whose true costs are known.
+/// Emulated training in simulated time, as seen by its server: ranks register, run by their
+/// assignments and report every iteration, on GPUs with known true costs.
 ///
 ///   EmulatedTraining training(spec, *read_profile("profile.csv"), {.seed = 1});
 ///   training.slow[{1, 0}] = 1.3;  // the first stage of the second pipeline
@@ -11,7 +11,7 @@
 ///   }
 ///   std::printf("%g s\n", training.last().time.value);
 ///
-/// For tests, benchmarks and experiments. What the server makes of it is not known here.
+/// For tests, benchmarks and experiments. Independent of the server.
 
 #include <cstdint>
 #include <map>
@@ -30,15 +30,15 @@ class EmulatedTraining : public EmulatedMachines {
     return run_ + "-" + std::to_string(spec().shape.index(rank));
   }
   RankRegistration registration(RankCoordinates rank) const;
-  /// Assignments reach a rank.
+  /// Delivers assignments to a rank.
   void take(RankCoordinates rank, std::vector<StageAssignment> assignments);
 
-  /// One iteration of all pipelines.
+  /// Runs one iteration of all pipelines.
   /// \returns  a report of each rank, in the random order in which they arrive
   std::vector<IterationReport> iterate();
-  /// Training starts again, with other processes, at this iteration.
+  /// Restarts training at this iteration, with other processes.
   void start_again(const std::string& run, std::int64_t iteration);
-  /// Time passes without training.
+  /// Advances time without training.
   void run_for(Seconds time) { now_ += time; }
 
   Seconds now() const { return now_; }  ///< since 1970

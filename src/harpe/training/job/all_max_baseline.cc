@@ -26,7 +26,7 @@ double robust_deviation(const std::vector<double>& values) {
   return kMadToSigma * middle(off);
 }
 
-/// What is measured beyond what is explained.
+/// Returns the value of `beyond_of` for each measurement.
 template <class Measured, class Beyond>
 std::vector<double> beyond(const std::deque<Measured>& measured, const Beyond& beyond_of) {
   std::vector<double> values;

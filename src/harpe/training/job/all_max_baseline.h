@@ -1,12 +1,12 @@
 #pragma once
 /// \file
-/// What iterations of the machines at hand take with every instruction at its highest clock: what
-/// training would take without Harpe. The yardstick of every promise and every saving.
+/// Time and energy of iterations with every instruction at its highest clock on the present
+/// machines: the costs of training without Harpe, against which every promise and saving is judged.
 ///
-/// Of each such iteration, the time and the energy beyond what its own computations explain
-/// (optimizer, gradient exchange, data) are what stays when a straggler comes or goes. The medians
-/// of the newest 15 count, so that stalls and first iterations do not; of an even number of times,
-/// which stalls only lengthen, the lower one in the middle. Not thread-safe.
+/// The time and energy of such an iteration beyond those of its own computations (optimizer,
+/// gradient exchange, data) do not change when a straggler appears or recovers. They are medians of
+/// the newest 15, which ignore stalls and first iterations. For an even number of times, the median
+/// is the lower middle value, because stalls only lengthen times. Not thread-safe.
 
 #include <algorithm>
 #include <cstddef>
@@ -25,35 +25,36 @@ class AllMaxBaseline {
 
   explicit AllMaxBaseline(int stages) : energy_(static_cast<std::size_t>(stages)) {}
 
+  /// Adds the time of an iteration.
   /// \param time       of the iteration
-  /// \param explained  of it, by its computations: the makespan of its slowest pipeline; 0: unknown
-  /// \param computing  where that is unknown, of the computations of each stage of the pipelines
+  /// \param explained  by its computations: the makespan of its slowest pipeline; 0 if not known
+  /// \param computing  if that is not known: time in computations of each stage of the pipelines
   ///                   that may be the slowest, one pipeline after the other
   void add_time(Seconds time, Seconds explained, std::vector<Seconds> computing = {});
-  /// Of a stage, all shards, mean of the pipelines.
+  /// A stage in an iteration: energy of all shards, mean of the pipelines.
   struct StageEnergy {
-    double energy = 0;    ///< J; NaN: not measured
+    double energy = 0;    ///< J; NaN if not measured
     Seconds time{};       ///< of the iteration
-    Seconds computing{};  ///< of it, in computations; 0: not known
+    Seconds computing{};  ///< time in computations; 0 if not known
   };
   void add_energy(std::span<const StageEnergy> stages);
 
-  /// What computations explain, where `add_time` did not know it yet.
+  /// Sets the part due to computations of the iterations for which `add_time` did not have it.
   void explain(const std::function<Seconds(std::span<const Seconds> computing)>& explained);
 
-  /// Of one nothing says whether it was held up.
+  /// Returns true if two iterations are known: a single one may have been delayed.
   bool has_time() const { return times_.size() >= 2; }
   bool has_energy() const {
     return std::ranges::none_of(energy_, [](const auto& stage) { return stage.empty(); });
   }
   std::size_t iterations() const { return times_.size(); }
   Seconds time() const;
-  /// Of an iteration beyond its computations; negative where these are overestimated.
+  /// Returns the time of an iteration beyond its computations; negative if these are overestimated.
   Seconds overhead() const;
-  /// Robust relative standard deviation of a single iteration's time.
+  /// Returns the robust relative standard deviation of a single iteration's time.
   double deviation() const;
   Joules energy() const;  ///< of all stages of a pipeline
-  /// What computations and waiting explain of a stage's energy.
+  /// Returns the joules of a stage that its computations and waiting explain.
   using Explained = std::function<double(int stage, const StageEnergy& iteration)>;
   /// Returns the joules of a pipeline beyond what is explained, one value for each iteration that
   /// was added since the last call (at most the newest 15), oldest first. Iterations without the
@@ -61,10 +62,10 @@ class AllMaxBaseline {
   std::vector<double> take_unexplained(const Explained& explained);
   /// Excludes the iterations added so far from the next `take_unexplained`.
   void leave_untaken() { added_ = 0; }
-  /// The median of one stage.
+  /// Returns the median of the unexplained joules of one stage.
   double unexplained(int stage, const Explained& explained) const;
 
-  /// What a snapshot keeps.
+  /// The state for a snapshot.
   struct Time {
     Seconds time, explained;
     std::vector<Seconds> computing;

@@ -11,9 +11,9 @@
 namespace harpe::training {
 namespace {
 
-constexpr std::int64_t kAhead = 3;             // of the newest, that still are with the others
-constexpr std::int64_t kBehind = 16;           // late reports
-constexpr std::int64_t kMostUnsent = 100'000;  // iterations that a rank may be ahead of its report
+constexpr std::int64_t kAhead = 3;             // iterations ahead of the newest that are accepted
+constexpr std::int64_t kBehind = 16;           // iterations behind the newest that are accepted
+constexpr std::int64_t kMostUnsent = 100'000;  // iterations that a rank can be ahead of its report
 constexpr float kUnknown = std::numeric_limits<float>::quiet_NaN();
 
 }  // namespace
@@ -69,7 +69,8 @@ Status IterationCollector::check(const IterationReport& report) const {
   return ok_status();
 }
 
-/// Whether more than half of the ranks are now far from where the others are thought to be.
+/// Notes a rank far from the expected iterations. If more than half of the ranks are, moves to
+/// their median iteration and returns true.
 bool IterationCollector::follow(std::size_t rank, std::int64_t iteration) {
   if (astray_.empty()) astray_.assign(static_cast<std::size_t>(shape_.ranks()), -1);
   if (astray_[rank] < 0) ++astray_count_;

@@ -1,15 +1,15 @@
 #pragma once
 /// \file
-/// Gathers the ranks' reports of an iteration, in whatever order they come, to what it took each
-/// group: of the tensor shards of a stage the longest time and the sum of energies.
+/// A collector of the ranks' reports of an iteration, which arrive in any order. It computes the
+/// costs of each group: the longest time and the sum of energies of the tensor shards of a stage.
 ///
-/// An iteration is finished when all ranks have reported it, or when one has reported the second
-/// after it: in synchronous training no rank reaches that before all have finished this one, so a
-/// report that is missing then is lost. Reports that are lost, late or repeated do no harm.
+/// An iteration is finished when all ranks have reported it, or when a rank has reported the second
+/// iteration after it. In synchronous training no rank reports that one before all have finished
+/// this one, so a missing report is lost by then. Lost, late and repeated reports do no harm.
 ///
-/// A report far from all others counts for nothing, unless more than half of the ranks are there:
-/// then the collector follows. Either the reports between are lost, where the ranks have said that
-/// they are beyond them, or training has been started again elsewhere.
+/// A report whose iteration is far from all others is ignored, unless more than half of the ranks
+/// report such iterations: then the collector follows them. Either the reports in between are lost,
+/// if the ranks have stated that they were past them, or training was started again elsewhere.
 ///
 /// Not thread-safe. `add` is O(work items of the stage) without allocation, O(ranks) for the first
 /// of an iteration.
@@ -27,21 +27,21 @@ namespace harpe::training {
 
 /// One stage of one pipeline in one iteration.
 struct GroupIteration {
-  int ranks = 0;              ///< that reported
-  bool same_version = true;   ///< all by the same assignments
-  bool throttled = false;     ///< any of them
+  int ranks = 0;              ///< number of ranks that reported
+  bool same_version = true;   ///< true if all ran by the same assignments
+  bool throttled = false;     ///< true if any was throttled
   std::uint64_t version = 0;  ///< of the assignments
-  Megahertz clock{};          ///< lowest that its shards reported; 0: none did
+  Megahertz clock{};          ///< lowest reported clock of its shards; 0 if none was reported
   Seconds time{};             ///< of the iteration, longest of the shards
-  Joules energy{};            ///< of all shards, waiting included; NaN where one is not known
+  Joules energy{};            ///< of all shards, waiting included; NaN if one is not known
   Joules energy_error{};      ///< half-width of its 95 % interval
 };
 
 struct FinishedIteration {
   std::int64_t iteration = 0;
   std::vector<GroupIteration> groups;  ///< `JobShape::group`
-  /// Of one instruction of each (pipeline, work item): seconds, longest of the shards; joules, sum
-  /// of the shards; half-width of their interval. NaN: not reported.
+  /// Costs of one instruction of each (pipeline, work item): seconds, longest of the shards;
+  /// joules, sum of the shards; half-width of their 95 % interval. NaN if not reported.
   std::vector<float> item_time, item_energy, item_error;
   std::size_t items = 0;  ///< of one pipeline
 
@@ -55,21 +55,22 @@ class IterationCollector {
   IterationCollector(JobShape shape, const plan::ScheduleWork& work);
 
   struct Added {
-    bool used = false;   ///< false: repeated, late, or far from all others
-    bool moved = false;  ///< the ranks are at another iteration than before: started again
+    bool used = false;   ///< false if repeated, late, or far from all others
+    bool moved = false;  ///< true if training has started again, with other iteration numbers
   };
-  /// Diagnostics: instructions that the stage does not have, more of them than its schedule has.
+  /// Adds a report. Fails with diagnostics if it has instructions that the stage does not have, or
+  /// more of them than its schedule has.
   Result<Added> add(const IterationReport& report);
 
-  /// Iterations that have finished since the last call, oldest first.
+  /// Returns the iterations that have finished since the last call, oldest first.
   std::vector<FinishedIteration> take_finished() { return std::exchange(finished_, {}); }
 
-  /// The newest that anyone has reported (and that counts); -1: none.
+  /// Returns the newest iteration of all used reports; -1 if none.
   std::int64_t newest() const { return newest_; }
-  /// The newest that any of them was known to have come to, `newest` at least; -1: none. Reports
-  /// may be behind that by any number.
+  /// Returns the newest iteration that any rank is known to have reached; -1 if none. Reports may
+  /// be any number of iterations behind.
   std::int64_t reached() const { return reached_; }
-  /// Where a rank was when it sent this, as far as that can be.
+  /// Returns the iteration that the rank had reached, as far as is plausible, when it sent this.
   static std::int64_t reached(const IterationReport& report);
   /// Forgets everything, for a new start of training.
   void reset();
@@ -93,8 +94,8 @@ class IterationCollector {
   std::int64_t newest_ = -1;
   std::int64_t reached_ = -1;
   std::int64_t last_finished_ = -1;
-  /// Iteration that each rank claims to be in, if it is not that of the others; else -1. Empty if
-  /// no rank is astray.
+  /// Iteration that each rank reports, if it is far from all others; else -1. Empty before the
+  /// first such report.
   std::vector<std::int64_t> astray_;
   int astray_count_ = 0;
 };

@@ -18,10 +18,10 @@
 namespace harpe::training {
 namespace {
 
-constexpr Seconds kPatience{300};  // with ranks that do not come
+constexpr Seconds kPatience{300};  // until missing ranks are logged
 constexpr std::size_t kPlacesNamed = 8;
 constexpr double kSilentIterations = 10;
-constexpr int kNotSetReports = 3;  // in a row, before it is logged
+constexpr int kNotSetReports = 3;  // reports in a row before a warning
 
 std::string list_of(const std::vector<RankCoordinates>& places, std::size_t all) {
   std::string list;
@@ -94,7 +94,7 @@ std::vector<Megahertz> Job::State::highest_clocks() const {
   return clocks;
 }
 
-/// A rank that has the assignments and says that they did not hold.
+/// Notes whether a rank that has the assignments has set their clocks.
 void Job::State::note_whether_set(const IterationReport& report, const Deployment* due,
                                   Seconds now) {
   const std::size_t rank = spec.shape.index(report.coordinates);
@@ -184,7 +184,7 @@ Result<ReportTaken> Job::report(const IterationReport& sent, Seconds now) {
   }
   if (s.collector.newest() != newest) s.note_newest(report, now);
   if (std::holds_alternative<Registering>(s.phase)) {
-    s.collector.take_finished();  // without all ranks they say nothing
+    s.collector.take_finished();  // iterations without all ranks are not used
     return taken;
   }
   if (added->moved) {
@@ -302,7 +302,7 @@ void Job::characterized(std::uint64_t ticket, Result<plan::PlanTable> plans, Sec
     return s.take_objective_plan(std::move(plans), now);
   if (ticket != s.plans_ticket || !s.plans_due) return;
   const bool first = std::holds_alternative<Characterizing>(s.phase);
-  if (!first && better_follow) return;  // as good as what was there before a restart
+  if (!first && better_follow) return;  // not better than the plans from before a restart
   s.effects.save = true;
   s.plans_due = plans.ok() && better_follow;
   if (!first) {
@@ -326,7 +326,7 @@ void Job::tick(Seconds now) {
     s.effects.save = true;
     s.deploy_choice(now, "a straggler's time is over");
   }
-  if (s.ended_to_pause()) hear(now);  // it has not ended, however long that takes
+  if (s.ended_to_pause()) hear(now);  // a paused job has not ended, however long the pause is
   if (s.ended || s.ranks.all_ended()) return;
   if (auto* registering = std::get_if<Registering>(&s.phase)) {
     if (now - s.created < kPatience || std::exchange(registering->missing_logged, true)) return;
@@ -348,7 +348,7 @@ void Job::tick(Seconds now) {
   s.add_event(JobEvent::Level::kWarning, now,
               "no reports for " + std::to_string(static_cast<int>(patience.value)) + " s from " +
                   list_of(silent, silent.size()));
-  // Whether a straggler that was detected still is one cannot be told.
+  // Without reports it is not known if detected stragglers are still slow.
   const std::size_t undeclared = std::erase_if(
       s.watched_pipelines, [](const WatchedPipeline& one) { return one.declared == 1; });
   if (undeclared == 0) return;
@@ -360,7 +360,7 @@ JobEffects Job::take_effects() {
   return std::exchange(state_->effects, {});
 }
 
-// What others may know of a job.
+// Accessors.
 
 bool Job::asleep() const {
   return state_->asleep.has_value();

@@ -11,12 +11,12 @@
 namespace harpe::training {
 namespace {
 
-/// To a tenth of a millisecond.
+/// Returns the time in seconds, to a tenth of a millisecond.
 std::string rounded(Seconds time) {
   return shortest(time.value, 4) + " s";
 }
 
-/// Whether all ranks do the same by both.
+/// Returns true if both have the same clocks and knobs for all ranks.
 bool same_assignments(const Deployment& one, const Deployment& other) {
   if (one.purpose != other.purpose) return false;
   if (one.choice.plan_of.size() != other.choice.plan_of.size()) return false;
@@ -42,8 +42,8 @@ const Deployment* newest_before_pause(const std::deque<Deployment>& deployments)
 }
 
 constexpr Seconds kLongestDelivery{10};
-constexpr std::int64_t kLongestAhead = 3200;  // iterations, of what is to be done at some later one
-constexpr std::int64_t kOnTime = 200;         // iterations after which less time is given
+constexpr std::int64_t kLongestAhead = 3200;  // most iterations until a scheduled action
+constexpr std::int64_t kOnTime = 200;         // iterations until less time is given
 
 }  // namespace
 
@@ -60,15 +60,15 @@ const plan::TablePlan& Deployment::plan(int pipeline) const {
   return plans->plans()[chosen.plan];
 }
 
-/// Iterations from the newest reported one to the first that can run by new assignments on all
-/// ranks: the one after it is under way, and a later one must begin no sooner than assignments
-/// arrive.
+/// Returns the number of iterations from the newest reported one to the first that can run by new
+/// assignments on all ranks. The next iteration is already running, and the assignments must arrive
+/// before a later one begins.
 int Job::State::lead() const {
   if (is_at_pause()) return lead_after(Seconds{0});
   return lead_after(std::max(Seconds{0}, newest_event - newest_since));
 }
 
-/// Where the newest iteration has been under way for so long.
+/// Returns `lead` for a newest iteration that has been running for the time `under_way`.
 int Job::State::lead_after(Seconds under_way) const {
   constexpr double kMost = 1000;
   if (iteration_time <= Seconds{0}) return 2;
@@ -76,11 +76,11 @@ int Job::State::lead_after(Seconds under_way) const {
                  std::clamp(std::ceil((under_way + delivery) / iteration_time), 1.0, kMost));
 }
 
-/// The first report of an iteration. Assignments that were made while none came, because an
-/// iteration was held up or reports were, are for where the ranks might have been by then. Where
-/// the time since the one before was spent in it, and not on its way, the ranks are right behind
-/// it, and the assignments come sooner. One such report may be chance, unless it is of what was
-/// held up.
+/// Handles the first report of an iteration. Assignments made while no report arrived, because an
+/// iteration or the reports were held up, begin where the ranks might have been by then. If the
+/// time since the report before was spent in the iteration and not in transit, the ranks are right
+/// behind it, and the assignments begin earlier. A single such report may be chance, unless its
+/// iteration was held up.
 void Job::State::note_newest(const IterationReport& report, Seconds now) {
   constexpr double kHeldUp = 3;
   constexpr int kPrompt = 3;
@@ -96,23 +96,23 @@ void Job::State::note_newest(const IterationReport& report, Seconds now) {
   const Deployment* first = probe() != nullptr ? with_version(probe()->version) : nullptr;
   if (first == nullptr) first = newest_before_pause(deployments);
   if (first == nullptr || first->from <= next_from() + kFar) return;
-  if (probe() != nullptr) next_probe = collector.newest();  // it comes again
+  if (probe() != nullptr) next_probe = collector.newest();  // the probe is repeated
   end_probe();
   deploy(Deployment(deployments.back()));
   if (SettlingStages* stages = settling())
     stages->from = std::min(stages->from, deployments.back().from);
 }
 
-/// Where ranks are asked to pause at a later iteration, they still are.
+/// Deploys plans from an iteration on. A pause requested for a later iteration stays requested.
 void Job::State::deploy(Deployment deployment, std::int64_t from) {
-  // While it is not known where the ranks are, those who wait go on waiting.
+  // While the position of the ranks is not known, ranks that wait keep waiting.
   const bool stays = redeploy && asked && asked->is_placed() && !asked->given_up;
   put(std::move(deployment), stays ? kNever : from);
   if (asked && !asked->given_up && !deployments.back().pause && !redeploy) place_pause();
 }
 
 /// Puts plans in force from an iteration on. If a withdrawn pause lies ahead, they are put in force
-/// three times: from 40, from 100 with the pause, and from 101 without it.
+/// three times, such as from 40, from 100 with the pause, and from 101 without it.
 void Job::State::put(Deployment deployment, std::int64_t from) {
   const bool is_before_held = holds_pause() && from <= held_pause->from;
   push(std::move(deployment), from);
@@ -129,7 +129,7 @@ void Job::State::push(Deployment deployment, std::int64_t from) {
   deployment.version = ++version;
   if (deployment.first_version == 0) deployment.first_version = version;
   deployment.from = from;
-  // Those that now never come into force, and those that no rank runs by any more.
+  // Removes deployments that no longer come into force, and those by which no rank runs any more.
   std::erase_if(deployments, [&](const Deployment& d) { return d.from >= deployment.from; });
   while (deployments.size() > 1 && deployments[1].from <= collector.newest() - 1)
     deployments.pop_front();
@@ -140,7 +140,7 @@ void Job::State::push(Deployment deployment, std::int64_t from) {
   effects.assignments = effects.save = true;
 }
 
-/// Since when pipelines with costs of their own run at all-max, by the newest assignments.
+/// Notes since which iteration pipelines with their own costs run at all-max in the newest plans.
 void Job::State::note_all_max_from() {
   const Deployment& newest = deployments.back();
   for (WatchedPipeline& one : watched_pipelines) {
@@ -157,16 +157,16 @@ void Job::State::note_all_max_from() {
   }
 }
 
-/// A rank that misses an iteration was cut off, or its server was away.
+/// Marks a rank as away if it missed an iteration: it was cut off, or the server was down.
 void Job::State::note_silence(const IterationReport& report, Seconds silence) {
   constexpr double kMissed = 2;
   if (silence > report.time * kMissed + kUsualDelivery)
     away[spec.shape.index(report.coordinates)] = true;
 }
 
-/// Assignments that come late to some rank get more time; when none has for long, less again. That
-/// ranks could not be reached says nothing of how long those take that can: more time would only
-/// make the job answer later.
+/// Gives assignments more time if they reach some rank late, and less again after a long time
+/// without late ones. A rank that was out of reach does not count: more time would only delay the
+/// responses of the job.
 void Job::State::note_delivery(const IterationReport& report, const Deployment& due) {
   if (due.from <= 0) return;
   if (report.version < due.version) {
@@ -199,7 +199,7 @@ void Job::State::deploy_profile() {
   deploy(std::move(deployment));
 }
 
-/// The ranks are at other iterations than thought: what holds is to hold from now on.
+/// Deploys the newest plans from now on, because the ranks are at other iterations than assumed.
 void Job::State::deploy_again() {
   redeploy = false;
   const std::int64_t newest_iteration = std::max(std::int64_t{0}, collector.newest());
@@ -215,7 +215,7 @@ void Job::State::deploy_again() {
   deploy(std::move(newest));
 }
 
-/// \param why  for people; empty: no event
+/// \param why  reason for the log; no event if empty
 void Job::State::deploy_choice(Seconds now, const std::string& why) {
   if (!plans || running() == nullptr || retry_at || settling() != nullptr) return;
   ask_for_objective_plan();
@@ -232,7 +232,7 @@ void Job::State::deploy_choice(Seconds now, const std::string& why) {
     deployments.back().plans = deployment.plans;
     deployments.back().own = std::move(deployment.own);
     deployments.back().choice = std::move(deployment.choice);
-    note_all_max_from();  // the fastest plan may be just that
+    note_all_max_from();  // the fastest plan may be all-max
     return;
   }
   drift.reset();
@@ -254,7 +254,7 @@ const Deployment* Job::State::with_version(std::uint64_t wanted) const {
   return found == deployments.end() ? nullptr : &*found;
 }
 
-/// Of what a plan sets for each instruction, what is for those that the ranks run.
+/// Returns the plan's settings for the instructions that the ranks run, without fixed-time ones.
 template <class Setting>
 std::vector<Setting> Job::State::trained(const std::vector<Setting>& settings, int stage) const {
   if (spec.fixed_times.none()) return settings;
@@ -286,7 +286,7 @@ StageAssignment Job::State::assignments(const Deployment& deployment, int pipeli
     return assignments;
   }
   assignments.clocks = {deployment.stage_clocks[stage]};
-  // Of a profile that has no points without them, all-max has knobs, too.
+  // All-max also has knobs if the profile has no points without knobs.
   if (deployment.purpose == StageAssignment::Purpose::kAllMax && deployment.plans)
     knobs_of(deployment.plans->all_max());
   if (!assignments.knobs.empty())

@@ -14,17 +14,17 @@
 namespace harpe::training {
 namespace {
 
-constexpr std::size_t kNewestTimes = 5;  // whose median is the time of an iteration
-constexpr int kFewestToCompare = 3;      // pipelines whose middle says what is usual
-constexpr int kFewestToObserve = 2;      // the same where nothing follows from it
-constexpr double kAlike = 1.02;          // factors of computations that are no straggler's
+constexpr std::size_t kNewestTimes = 5;  // their median is the iteration time
+constexpr int kFewestToCompare = 3;      // pipelines whose median serves as prediction
+constexpr int kFewestToObserve = 2;      // in observed jobs, where no clock depends on it
+constexpr double kAlike = 1.02;          // factors up to this do not show a straggler
 constexpr std::int64_t kMissingForLong = 10, kWholeAgain = 2;  // iterations
-constexpr float kLate = 1.01F;            // over what is known of it, in a single iteration
-constexpr std::size_t kMostLate = 4;      // pipelines that are looked at: each takes a pass
-constexpr Seconds kNoEnergyPatience{30};  // short instructions take a while to tell apart
+constexpr float kLate = 1.01F;        // least lateness of a single iteration, over the known factor
+constexpr std::size_t kMostLate = 4;  // pipelines that are examined: each takes a pass
+constexpr Seconds kNoEnergyPatience{30};  // short instructions take a while to measure apart
 constexpr double kUnknownTime = std::numeric_limits<double>::quiet_NaN();
-constexpr Seconds kSavingsStored{60};  // between snapshots for the savings alone
-/// Of what a straggler's energy at all-max is above a healthy pipeline's: that is predicted.
+constexpr Seconds kSavingsStored{60};  // between snapshots made only for the savings
+/// Relative error of a straggler's predicted energy at all-max above that of a healthy pipeline.
 constexpr double kPredictedError = 0.05;
 
 Seconds longest(const FinishedIteration& iteration) {
@@ -33,7 +33,7 @@ Seconds longest(const FinishedIteration& iteration) {
   return time;
 }
 
-/// Whether every rank has reported, all by the same assignments.
+/// Returns true if every rank has reported, all by the same assignments.
 bool whole(const FinishedIteration& iteration, const JobShape& shape) {
   return std::ranges::all_of(iteration.groups, [&](const GroupIteration& group) {
     return group.ranks == shape.tensor && group.same_version && group.version != 0 &&
@@ -59,11 +59,11 @@ void Job::State::finish(const FinishedIteration& iteration, Seconds now) {
   relative_times(iteration);
   detector.add(iteration.iteration, relative);
   find_late();
-  // Clocks change within the first iteration of new assignments.
   if (observing() != nullptr) return observe_iteration(iteration);
   const Deployment* by =
       whole(iteration, spec.shape) ? with_version(iteration.groups.front().version) : nullptr;
   if (by != nullptr) note_whole(iteration.iteration);
+  // The first iteration of new assignments does not count, because clocks change within it.
   const bool counts =
       by != nullptr && iteration.iteration > by->from && iteration.iteration >= warm_from;
   const bool by_plan = counts && by->purpose == StageAssignment::Purpose::kPlan;
@@ -77,13 +77,14 @@ void Job::State::finish(const FinishedIteration& iteration, Seconds now) {
   settle(iteration);
   if (by_plan) plan_iteration(iteration, *by, time, now);
   if (probe() != nullptr) probe_iteration(iteration, at_all_max ? time : Seconds{0}, now);
-  if (running() == nullptr || retry_at) return;  // others are decided upon with the next plans
+  if (running() == nullptr || retry_at) return;  // pipelines are reviewed with the next plans
   review(now);
   probe_when_due(now);
 }
 
-/// An iteration that all ranks have reported. What was looked at in vain while reports were missing
-/// for long need not wait any more; now and then a whole one among others shows nothing.
+/// Notes an iteration that all ranks have reported. If reports were missing for long and three
+/// whole iterations in a row followed, a probe that failed without them is repeated at once. Single
+/// whole iterations among incomplete ones do not count.
 void Job::State::note_whole(std::int64_t iteration) {
   const std::int64_t missing = iteration - std::exchange(newest_whole, iteration) - 1;
   if (missing != 0) whole_again = missing > kMissingForLong ? iteration : -1;
@@ -102,7 +103,7 @@ double Job::State::compute_time(const FinishedIteration& iteration, int pipeline
   return time;
 }
 
-/// Of all shards.
+/// Returns the joules of all shards.
 double Job::State::compute_energy(const FinishedIteration& iteration, int pipeline_number,
                                   int stage) const {
   const std::vector<plan::WorkItem>& items = work.stage(stage);
@@ -114,8 +115,7 @@ double Job::State::compute_energy(const FinishedIteration& iteration, int pipeli
   return energy;
 }
 
-/// What the profile predicts of a group's computations by these assignments; NaN where it says
-/// nothing.
+/// Returns the predicted time of a group's computations by these assignments; NaN if not known.
 double Job::State::predicted_compute(const Deployment& by, int pipeline_number, int stage) const {
   if (!times || by.version < judged_from) return kUnknownTime;
   if (by.purpose == StageAssignment::Purpose::kPlan)
@@ -123,8 +123,9 @@ double Job::State::predicted_compute(const Deployment& by, int pipeline_number, 
   return by.stage_clocks[stage] == highest_known[stage] ? fastest_time[stage].value : kUnknownTime;
 }
 
-/// Compute times over what the profile predicts; while there is none, over the middle of the stage.
-/// Of two observed pipelines, over the faster one: there is no profile to compare with.
+/// Sets `relative`: compute times over the profile's predictions, or, while profiling, over the
+/// median of the stage. Observed jobs have no profile: of two pipelines, the faster one is the
+/// reference.
 void Job::State::relative_times(const FinishedIteration& iteration) {
   relative.resize(iteration.groups.size());
   std::vector<double> known;
@@ -151,8 +152,8 @@ void Job::State::relative_times(const FinishedIteration& iteration) {
   }
 }
 
-/// How long the iteration would have been at all-max, by what its computations took: those that
-/// were later than their pipeline is known to be count as they were.
+/// Sets `late_at_all_max`: the time of the newest iteration if it had run at all-max, from the
+/// measured computations of the pipelines that were later than their known factors.
 void Job::State::find_late() {
   late_at_all_max = Seconds{0};
   if (!times) return;
@@ -179,7 +180,7 @@ void Job::State::find_late() {
   }
 }
 
-/// Energies of computations over what the profile predicts, in case it has to be rescaled.
+/// Keeps the ratios of measured to predicted energy of computations, to rescale the profile.
 void Job::State::note_energies(const FinishedIteration& iteration, const Deployment& by) {
   constexpr std::size_t kNewest = 3;
   if (!times || by.version < judged_from) return;
@@ -198,9 +199,9 @@ void Job::State::note_energies(const FinishedIteration& iteration, const Deploym
   }
 }
 
-/// Seconds in computations of each stage of the pipelines that may be the slowest, one pipeline
-/// after the other: those with the latest stages, and those that are late in all. 0 where nothing
-/// was reported.
+/// Returns the computation time of each stage (0 if not reported) of the pipelines that may be the
+/// slowest, one pipeline after the other: the two with the latest stages, and the two that are the
+/// latest over all stages.
 std::vector<Seconds> Job::State::latest_pipelines(const FinishedIteration& iteration) const {
   constexpr std::size_t kOfEach = 2;
   const auto stages = static_cast<std::size_t>(spec.shape.stages);
@@ -249,10 +250,10 @@ void Job::State::note_all_max(const FinishedIteration& iteration, Seconds time) 
       mean.computing += Seconds{one / static_cast<double>(computing.size())};
     energies.push_back(mean);
   }
-  // Those of a probe are compared with the others first, see `judge`. What is declared and not seen
-  // may be in the others, or not.
+  // Iterations of a probe are first compared with the baseline, see `judge`. Before a declared
+  // delay is seen, it is not known if the baseline includes it.
   if (probe() == nullptr && unseen_outside() == nullptr) {
-    // By assignments from before the profile nothing else says what was late.
+    // For assignments from before the profile, only computation times show what was late.
     const bool is_compared = times && iteration.groups.front().version >= judged_from;
     std::vector<Seconds> latest =
         is_compared ? std::vector<Seconds>() : latest_pipelines(iteration);
@@ -307,31 +308,32 @@ void Job::State::note_missing_energy(Profiling& in, Seconds now) {
   }
 }
 
-/// Joules of one stage of one pipeline, all shards, in an iteration of `time`.
+/// Returns the predicted joules of a stage of a pipeline, all shards, in an iteration of `time`.
 double Job::State::predicted_energy(const plan::TablePlan& plan, int stage, Seconds time) const {
   const Joules waiting = blocking_power[stage] * (time - plan.compute_time[stage]);
   return (plan.compute_energy[stage] + waiting).value * spec.shape.tensor;
 }
 
-/// Joules that are predicted of a stage at all-max, all shards, in an iteration of `time`.
-/// \param factor  of what its computations take by the profile
+/// Returns the predicted joules of a stage at all-max, all shards, in an iteration of `time`.
+/// \param factor  computation time of the stage over the profile's
 double Job::State::explained_energy(int stage, Seconds time, double factor) const {
   const Joules waiting = blocking_power[stage] * (time - fastest_time[stage] * factor);
   return (fastest_energy[stage] * factor + waiting).value * spec.shape.tensor;
 }
 
-/// The same of an iteration that was measured. A straggler may have been in it, known or not. What
-/// is faster than the profile is not corrected: a profile has the times of the slowest.
+/// Returns the function that explains the joules of a measured iteration. It may have had a
+/// straggler, known or not. Computations faster than the profile are not corrected, because a
+/// profile has the times of the slowest pipelines.
 AllMaxBaseline::Explained Job::State::explained_energy() const {
   return [this](int stage, const AllMaxBaseline::StageEnergy& one) {
     return explained_energy(stage, one.time, std::max(1.0, one.computing / fastest_time[stage]));
   };
 }
 
-/// The same for savings, without the overhead and without the usual lateness: iterations by plans
-/// have both as well. Lateness is usual up to four standard deviations.
+/// Returns the function for savings, without the overhead and the usual lateness, because
+/// iterations by plans have both as well. Lateness of up to four standard deviations is usual.
 AllMaxBaseline::Explained Job::State::explained_but_usual() const {
-  constexpr double kUsual = 4;  // deviations of the times of single iterations
+  constexpr double kUsual = 4;  // standard deviations of single iterations
   const double alike = std::max(kAlike, 1 + kUsual * detector.deviation());
   const Seconds usual = all_max_time(), beyond = baseline.overhead();
   return [this, alike, usual, beyond](int stage, const AllMaxBaseline::StageEnergy& one) {
@@ -342,7 +344,7 @@ AllMaxBaseline::Explained Job::State::explained_but_usual() const {
   };
 }
 
-/// The same of a pipeline, whose computations take these factors of what they usually do.
+/// Returns the predicted joules of a pipeline at all-max with these factors; healthy if empty.
 double Job::State::explained_energy(std::span<const double> factors, Seconds time) const {
   double sum = 0;
   for (int stage = 0; stage < spec.shape.stages; ++stage) {
@@ -351,7 +353,7 @@ double Job::State::explained_energy(std::span<const double> factors, Seconds tim
   return sum;
 }
 
-/// Whether no stage of it has become faster than it is known to be.
+/// Returns true if no stage of the pipeline has become faster than its known factor.
 bool Job::State::is_as_known(const WatchedPipeline& one) const {
   for (int stage = 0; stage < spec.shape.stages; ++stage) {
     const float now_takes = relative[spec.shape.group(one.slow.pipeline, stage)];
@@ -360,14 +362,14 @@ bool Job::State::is_as_known(const WatchedPipeline& one) const {
   return true;
 }
 
-/// Forgets the measured iterations at all-max. Nothing is saved before the next look.
+/// Forgets the measured iterations at all-max. No saving counts before the next look.
 void Job::State::forget_all_max() {
   baseline.forget();
   savings.forget_level();
 }
 
 /// Returns the joules of all GPUs that the plans in force explain. A computation that takes longer
-/// than planned is taken to use more energy in proportion.
+/// than planned is assumed to use more energy in proportion.
 double Job::State::explained_by_plan(const FinishedIteration& iteration,
                                      const Deployment& deployment, Seconds time) const {
   double sum = 0;
@@ -384,8 +386,8 @@ double Job::State::explained_by_plan(const FinishedIteration& iteration,
   return sum;
 }
 
-/// Against the same iteration at all-max, in which healthy pipelines wait for stragglers too. While
-/// a straggler may have healed, or was declared and not seen, its part of that is not known.
+/// Adds the saving over the same iteration at all-max, in which healthy pipelines also wait for
+/// stragglers. Nothing is added while a straggler may have recovered or a declared delay is unseen.
 void Job::State::account_savings(const FinishedIteration& iteration, const Deployment& deployment,
                                  Seconds time, Seconds now) {
   std::vector<double> beyond = baseline.take_unexplained(explained_but_usual());
@@ -414,8 +416,8 @@ void Job::State::account_savings(const FinishedIteration& iteration, const Deplo
   effects.save = true;
 }
 
-/// Energies of stages that are not what they were, while times are: plans of least energy would be
-/// others.
+/// Adds the energies of the stages to `drift`: if they change while times do not, other plans use
+/// the least energy.
 void Job::State::watch_energy(const FinishedIteration& iteration, const Deployment& deployment,
                               Seconds time) {
   if (!watched_pipelines.empty() || !baseline.has_energy()) return;

@@ -1,13 +1,13 @@
-// Pauses that training is asked for.
+// Pauses of training on request.
 //
-// What ranks write before they wait is a collective of all of them, so either all pause before an
-// iteration or none does. They decide by what the newest assignment says that holds in it, and
-// nothing makes one rank wait for what another has heard. So a pause is asked for from an iteration
-// so far ahead of where they say they are that reports show in time whether all ranks know of it.
-// If they do, it is bound: it takes place there, whatever else changes, even if it is withdrawn
-// (`held_pause`): a rank that did not hear of that would pause alone. Ranks that wait then go on at
-// once. If they do not, it is moved, far enough ahead
-// that ranks hear of that first.
+// Before ranks wait, they write a checkpoint in a collective operation, so either all pause before
+// an iteration or none does. Each rank decides by the newest assignment that holds in the
+// iteration, and no rank waits for the assignments of another. So a pause is requested far ahead of
+// the iterations that ranks report: reports show in time if all ranks know the pause. If they do,
+// the pause is bound: it takes place at its iteration even if it is withdrawn (`held_pause`),
+// because a rank that did not learn of the withdrawal would pause alone. The ranks then resume at
+// once. If some ranks do not know the pause, it is moved far enough ahead that ranks learn of the
+// move first.
 
 #include <algorithm>
 #include <array>
@@ -26,17 +26,17 @@ namespace harpe::training {
 namespace {
 
 constexpr double kLatestResume = 1e11;  // s since 1970
-constexpr double kLogged = 0.02;        // change of an iteration's time that is worth an event
+constexpr double kLogged = 0.02;  // least relative change of the iteration time that is logged
 
 std::string with_why(const std::string& text, const std::string& why) {
   return why.empty() ? text : text + " (" + why + ")";
 }
 
 constexpr int kMostMoves = 5;
-constexpr int kReportsTake = 2;  // iterations, until those of all ranks are there
+constexpr int kReportsTake = 2;  // iterations until the reports of all ranks have arrived
 constexpr std::int64_t kLargest = 9'007'000'000'000'000;  // iteration, or number of a pause
 constexpr double kLatestPause = 1e12;                     // s since 1970
-constexpr std::int64_t kNotFollowed = 2;                  // iterations begun since that show it
+constexpr std::int64_t kNotFollowed = 2;  // iterations beyond the pause that show it is ignored
 
 }  // namespace
 
@@ -48,7 +48,7 @@ const char* name_of(PauseState::Is is) {
 void Job::State::ask_to_pause(Seconds now) {
   asked =
       AskedPause{.request = {.number = 0, .until = pace->resumes, .why = pace->why}, .asked = now};
-  if (probe() != nullptr) next_probe = collector.newest();  // it comes again
+  if (probe() != nullptr) next_probe = collector.newest();  // the probe is repeated
   end_probe();
   add_event(JobEvent::Level::kInfo, now,
             "training is asked to pause" + (pace->why.empty() ? "" : " (" + pace->why + ")"));
@@ -56,7 +56,7 @@ void Job::State::ask_to_pause(Seconds now) {
   if (!redeploy) place_pause();
 }
 
-/// From an iteration that all ranks will know of; one that is placed already stays there.
+/// Places the pause at an iteration that all ranks will know in time; a placed pause stays there.
 void Job::State::place_pause() {
   if (deployments.empty() || collector.newest() < 0) return;
   Deployment copy = deployments.back();
@@ -70,13 +70,14 @@ void Job::State::place_pause() {
     asked->version = version + 1;
     asked->knows.assign(static_cast<std::size_t>(spec.shape.ranks()), false);
     asked->known = 0;
-    // By the server before, which told them, ranks are about to be there.
+    // A former server sent the pause to the ranks, which are about to reach it.
     asked->bound = asked->bound || first_to_hear() >= asked->from;
   }
   put(std::move(copy), asked->from);
 }
 
-/// Training is elsewhere, or has other processes, than when all of them were told.
+/// Places the pause again, because training is at another iteration or has other processes than
+/// when its ranks were notified.
 void Job::State::void_pause() {
   held_pause.reset();
   if (!asked) return;
@@ -93,7 +94,7 @@ void Job::State::withdraw_pause(Seconds now) {
   const AskedPause before = *std::exchange(asked, std::nullopt);
   add_event(JobEvent::Level::kInfo, now, "training is not asked to pause any more");
   if (before.paused && ranks.all_ended()) {
-    heard = std::max(heard, now);  // whether it is started again shows later
+    heard = std::max(heard, now);  // a restart of training is noticed later
     return;
   }
   if (deployments.empty() || !deployments.back().pause) return;
@@ -108,7 +109,7 @@ void Job::State::withdraw_pause(Seconds now) {
   put(std::move(copy), std::max(next_from(), before.from + 1));
 }
 
-/// The pause lasts longer, or shorter, than ranks were told.
+/// Sends the ranks the new end of the pause.
 void Job::State::tell_new_end() {
   asked->request.until = pace->resumes;
   if (deployments.empty() || !deployments.back().pause) return;
@@ -117,10 +118,10 @@ void Job::State::tell_new_end() {
   put(std::move(copy), redeploy ? from : std::max(from, asked->from));
 }
 
-/// Whether all ranks know of it, and whether they follow it.
+/// Notes which ranks know the pause and whether they follow it.
 void Job::State::follow_pause(const IterationReport& report, Seconds now) {
   if (!asked || asked->given_up || redeploy) return;
-  // The server before has placed it: new assignments let this server count the ranks that know.
+  // A former server placed it: new assignments let this server count the ranks that know it.
   const bool is_another_servers = asked->version == 0 && !asked->bound;
   if (!asked->is_placed() || is_another_servers) return place_pause();
   const std::size_t rank = spec.shape.index(report.coordinates);
@@ -144,7 +145,7 @@ void Job::State::follow_pause(const IterationReport& report, Seconds now) {
             "training does not pause: it goes on by the clocks of its assignments");
 }
 
-/// Not all ranks know of it, and soon they will be there.
+/// Moves the pause, because not all ranks know it and they will soon reach it.
 void Job::State::move_pause(Seconds now) {
   asked->from = -1;
   asked->given_up = ++asked->moves > kMostMoves;
@@ -154,7 +155,7 @@ void Job::State::move_pause(Seconds now) {
             "training is not asked to pause: some of its ranks hear of it too late");
 }
 
-/// A rank says whether it waits.
+/// Notes whether a rank waits.
 void Job::State::note_pausing(const RankRegistration& registration, Seconds now) {
   if (!asked || !asked->is_placed()) return;
   const bool waits = registration.pausing == asked->request.number;
@@ -209,10 +210,10 @@ void Job::State::read_asked(Fields& stored) {
   asked->bound = stored.boolean("bound").value_or(false);
 }
 
-// How fast the job is to go, as decided outside of it.
+// The pace of the job, which is decided outside of it.
 
 /// Returns the objective that plans are chosen by: the job's own, or its pace as a deadline. A cap
-/// is a limit of the machines, so that a pace can only be slower.
+/// is a limit of the machines, so a pace can only be slower.
 Objective Job::State::aim() const {
   if (!pace || !pace->iteration_time) return objective;
   const Objective paced{Objective::Kind::kDeadline, pace->iteration_time->value};
@@ -222,7 +223,7 @@ Objective Job::State::aim() const {
   return capped.objective_time + overhead() >= *pace->iteration_time ? objective : paced;
 }
 
-/// Changes that hardly show are not worth a line for people.
+/// Logs the pace unless the change is small.
 void Job::State::note_pace(Seconds now) {
   const Seconds time = pace ? pace->iteration_time.value_or(Seconds{0}) : Seconds{0};
   if (std::abs((time - pace_logged).value) <= kLogged * pace_logged.value) return;

@@ -42,7 +42,7 @@ Result<std::vector<ObservedGpu>> observed_gpus(const RankBook& ranks) {
   return gpus;
 }
 
-/// What the GPUs of its stage have of an instruction's points.
+/// Returns the points of an instruction at clocks that the GPUs of its stage have.
 std::vector<OperatingPoint> points_left(const InstructionProfile& entry, const RankBook& ranks) {
   if (is_fixed_time(entry.kind)) return entry.points;
   const std::vector<Megahertz>& clocks = ranks.clocks(entry.stage);
@@ -54,7 +54,7 @@ std::vector<OperatingPoint> points_left(const InstructionProfile& entry, const R
   return left;
 }
 
-/// A profile without the clocks that GPUs do not have.
+/// Returns the profile without the clocks that GPUs do not have.
 Profile at_clocks(const Profile& profile, const RankBook& ranks) {
   std::vector<InstructionProfile> entries;
   for (InstructionProfile entry : profile.entries()) {
@@ -64,8 +64,8 @@ Profile at_clocks(const Profile& profile, const RankBook& ranks) {
   return profile.with_entries(std::move(entries));
 }
 
-constexpr std::int64_t kFirstProbe = 100;   // iterations after plans have come
-constexpr std::size_t kFewestAtAllMax = 3;  // iterations that say what the machines can do
+constexpr std::int64_t kFirstProbe = 100;   // iterations after new plans
+constexpr std::size_t kFewestAtAllMax = 3;  // with fewer iterations, a probe begins with the plans
 
 Megahertz highest(const std::vector<OperatingPoint>& points) {
   return std::ranges::max(points, {}, &OperatingPoint::clock).clock;
@@ -73,14 +73,15 @@ Megahertz highest(const std::vector<OperatingPoint>& points) {
 
 }  // namespace
 
-/// That the GPUs of each stage have.
+/// Returns the clocks that all GPUs of each stage have.
 std::vector<std::vector<Megahertz>> Job::State::clocks() const {
   std::vector<std::vector<Megahertz>> lists;
   for (int stage = 0; stage < spec.shape.stages; ++stage) lists.push_back(ranks.clocks(stage));
   return lists;
 }
 
-/// \param stages  to be measured; none: all
+/// Begins to measure stages.
+/// \param stages  stages to measure; all if empty
 void Job::State::start_profiling(const std::vector<int>& stages, Seconds now,
                                  const std::string& why) {
   std::vector<std::vector<MeasuredClock>> known = measured;
@@ -117,7 +118,7 @@ void Job::State::resume_profiling(Profiler::Kept kept, Seconds now, const std::s
   deploy_profile();
 }
 
-/// What has been measured so far, if profiling has not ended.
+/// Returns the measurements so far; nullopt if no profiling is running or interrupted.
 std::optional<Profiler::Kept> Job::State::kept_profiling() const {
   if (const Profiling* now = profiling()) return now->profiler.kept();
   const auto* registering = std::get_if<Registering>(&phase);
@@ -135,21 +136,23 @@ void Job::State::end_profiling(Seconds now) {
   request_plans(measured_profile(), profiler.blocking_power(), now);
 }
 
-/// What the profiler knows.
+/// Returns the profile that has been measured so far.
 Profile Job::State::measured_profile() const {
   Profile found = profiling()->profiler.profile();
   if (ranks.has_simulated()) found.mark_synthetic();
   return found;
 }
 
-/// Measuring again takes at most a twentieth of the iterations, beside what changed clocks ask for.
+/// Returns true if profiling has taken at most a twentieth of the iterations. Profiling after a
+/// change of clocks is not limited.
 bool Job::State::may_profile() const {
   constexpr std::int64_t kShare = 20;
   return collector.newest() - last_profiling >= kShare * (last_profiling - profiling_began);
 }
 
-/// Stages of which no good plan can be made: too few of the profile's clocks are left, or the GPUs
-/// have higher ones. Of what was measured the fastest must be as fast as the GPUs.
+/// Returns the stages for which no good plan can be made: the GPUs have none of the profile's
+/// clocks or have higher ones, or lost the highest clock that was measured but still have a higher
+/// one than those left.
 std::vector<int> Job::State::stages_to_measure(const Profile& known) const {
   std::vector<int> stages;
   for (const InstructionProfile& entry : known.entries()) {
@@ -157,7 +160,7 @@ std::vector<int> Job::State::stages_to_measure(const Profile& known) const {
     const std::vector<OperatingPoint> left = points_left(entry, ranks);
     const Megahertz fastest = ranks.clocks(entry.stage).front();
     const bool is_measured = !measured.empty() && !measured[entry.stage].empty();
-    // What GPUs are held back from was tried in vain.
+    // A clock above the profile's was tried if the GPUs had it while they were measured.
     const Megahertz tried = is_measured && !highest_measured.empty() ? highest_measured[entry.stage]
                                                                      : highest(entry.points);
     if (left.empty() || fastest > std::max(tried, highest(entry.points)) ||
@@ -168,22 +171,23 @@ std::vector<int> Job::State::stages_to_measure(const Profile& known) const {
   return stages;
 }
 
-/// Whether the plans may use clocks that the GPUs do not have.
+/// Returns true if the plans may use clocks that the GPUs do not have.
 bool Job::State::loses_clocks() const {
   return profile && std::ranges::any_of(profile->entries(), [&](const auto& entry) {
            return points_left(entry, ranks).size() < entry.points.size();
          });
 }
 
-/// By whom the clocks of plans will be asked for. Mixed ranks leave the whole latency.
+/// Returns the client that will request the clocks of plans. If only some ranks ask ahead, plans
+/// count the whole latency.
 plan::ClockClient Job::State::clock_client() const {
   const bool is_late = spec.switch_latency.longest() > Seconds{0};
   return is_late && ranks.registered() > 0 && ranks.asks_ahead() ? plan::ClockClient::kHarpe
                                                                  : plan::ClockClient::kAny;
 }
 
-/// \returns  whether other plans are made, as other programs ask for clocks than those that the
-/// plans were made for
+/// Requests other plans if clocks are requested by another client than the plans were made for.
+/// \returns  true if other plans were requested
 bool Job::State::fit_to_client(Seconds now) {
   if (spec.observe || profiling() != nullptr || !profile || (!plans && !plans_due)) return false;
   if (plans_for == clock_client()) return false;
@@ -201,9 +205,9 @@ void Job::State::plan_anew(JobEvent::Level level, Seconds now, const std::string
   request_plans(*profile, blocking_power, now);
 }
 
-/// The GPUs of a stage have fewer clocks in common than they had.
+/// Responds to GPUs of a stage that have fewer clocks in common than before.
 void Job::State::fit_to_clocks(Seconds now) {
-  // Assignments that hold until then are not sent to GPUs that lack their clocks.
+  // Assignments in force are dropped so that they are not sent to GPUs that lack their clocks.
   if (profiling() != nullptr) {
     deployments.clear();
     return resume_profiling(*kept_profiling(), now, "GPUs have other clocks");
@@ -220,7 +224,7 @@ void Job::State::fit_to_clocks(Seconds now) {
   }
 }
 
-/// Makes a profile the one that iterations are compared with.
+/// Sets the profile with which iterations are compared.
 void Job::State::take_profile(const Profile& from, std::vector<Watts> waiting) {
   blocking_power = std::move(waiting);
   profile = plan::with_fixed_time_rows(from, pipeline.schedule(), spec.fixed_times, blocking_power);
@@ -242,7 +246,7 @@ void Job::State::take_profile(const Profile& from, std::vector<Watts> waiting) {
   }
   for (auto& ratios : energy_ratios) ratios.clear();
   for (WatchedPipeline& one : watched_pipelines) one.own_ticket = 0;
-  // What ran by plans from another profile is not compared with this one.
+  // Iterations by plans from another profile are not compared with this one.
   judged_from = version + 1;
 }
 
@@ -268,7 +272,7 @@ void Job::State::ask_for_plans() {
   effects.characterize = plans_request();
 }
 
-/// For the plans of the job, by their newest ticket.
+/// Returns the request for the plans of the job, with their newest ticket.
 CharacterizeRequest Job::State::plans_request() const {
   return {.ticket = plans_ticket,
           .profile = profile.value_or(Profile()),
@@ -292,12 +296,12 @@ void Job::State::request_given_profile(Seconds now) {
     add_event(JobEvent::Level::kWarning, now, *note);
   for (const std::string& note : plan::unused_rows(schedule, fitting))
     add_event(JobEvent::Level::kWarning, now, note);
-  // The ranks run a whole backward as one, at one clock.
+  // The ranks run a whole backward as one instruction, at one clock.
   request_plans(plan::with_rows_of_wholes(schedule, fitting),
                 spec.blocking_power.value_or(Watts{0}).each(spec.shape.stages), now);
 }
 
-/// Whether its plans have a clock for each instruction of the schedule.
+/// Returns true if the table's plans have a clock for each instruction of the schedule.
 bool Job::State::fits(const plan::PlanTable& table) const {
   const auto& lists = pipeline.schedule().lists;
   const auto& of_stages = table.all_max().clocks;
@@ -341,7 +345,7 @@ void Job::State::take_plans(plan::PlanTable table, Seconds now) {
   if (baseline.iterations() < kFewestAtAllMax) begin_probe(false, now, {});
 }
 
-/// Another table of the same profile, nowhere worse than the one there is.
+/// Replaces the plans by another table of the same profile, which is nowhere worse.
 void Job::State::improve_plans(plan::PlanTable table, Seconds now) {
   if (!plans || !fits(table)) return;
   plans = std::make_shared<const plan::PlanTable>(std::move(table));
@@ -350,8 +354,8 @@ void Job::State::improve_plans(plan::PlanTable table, Seconds now) {
   deploy_choice(now, "better plans are ready");
 }
 
-/// Whether one of `plans` was made for the objective. A deadline holds the overhead, too, which
-/// moves a little with every iteration.
+/// Returns true if one of `plans` was made for the objective. A deadline includes the overhead,
+/// which changes a little with every iteration.
 bool Job::State::has_objective_plan() const {
   constexpr double kSameTime = 0.005;  // relative
   if (!plans || !plans->objective()) return false;
@@ -362,7 +366,7 @@ bool Job::State::has_objective_plan() const {
          std::abs(made.value / wanted.value - 1) < kSameTime;
 }
 
-/// A table has some plans along the frontier: the one for just this objective is made beside it.
+/// Requests a plan for exactly this objective, because a table has only some plans of the frontier.
 void Job::State::ask_for_objective_plan() {
   if (plans_due || objective_ticket != 0 || has_objective_plan()) return;
   objective_asked = aim();
@@ -383,8 +387,8 @@ void Job::State::take_objective_plan(Result<plan::PlanTable> table, Seconds now)
 
 // A better plan for the objective, found in the background while the job trains.
 
-/// Whether the plan for just the objective is in force, or soon is again, and may not be the best.
-/// Plans for stragglers hold for a while only, and under a minimum dwell there is no such search.
+/// Returns true if the plan for exactly the objective is in force, or soon is again, and may not be
+/// the best. Plans for stragglers are temporary, and under a minimum dwell there is no search.
 bool Job::State::may_search() const {
   if (running() == nullptr || running()->straggling || retry_at || ended) return false;
   if (plans_due || objective_ticket != 0 || spec.min_dwell > Seconds{0}) return false;
@@ -398,7 +402,7 @@ std::uint64_t Job::search_ticket() const {
 CharacterizeRequest Job::search_request() const {
   CharacterizeRequest request = state_->plans_request();
   request.ticket = state_->search_ticket;
-  // The very one that the plan there is was made for: what iterations take has moved since.
+  // The objective of the existing plan: that of the job has changed since, with the overhead.
   if (state_->plans) request.objective = state_->plans->objective();
   request.only_objective = true;
   return request;
@@ -418,8 +422,7 @@ bool Job::found_better(std::uint64_t ticket, std::shared_ptr<const plan::PlanTab
   return true;
 }
 
-// Jobs that are only observed: no clock is set, and plans are made only to estimate what they would
-// save.
+// Jobs that are only observed: no clock is set, and plans are made only to estimate their savings.
 
 Status Job::State::check_sets_clocks() const {
   if (!spec.observe) return ok_status();
@@ -439,7 +442,7 @@ void Job::State::observe_iteration(const FinishedIteration& iteration) {
   Observing& in = *observing();
   if (iteration.iteration < warm_from || !in.observation.add(iteration)) return;
   if (in.observation.iterations() < in.estimate_at) return;
-  in.estimate_at = 2 * in.observation.iterations();  // the longer, the less it moves
+  in.estimate_at = 2 * in.observation.iterations();  // the more iterations, the less it changes
   effects.save = true;
   const Result<std::vector<ObservedGpu>> gpus = observed_gpus(ranks);
   if (!gpus.ok()) {
@@ -451,7 +454,7 @@ void Job::State::observe_iteration(const FinishedIteration& iteration) {
     const std::string name((*gpus)[i].model->name);
     if (in.basis.find(name) == std::string::npos) in.basis += (i == 0 ? "" : ", ") + name;
   }
-  // Plans without slowdown for both ends of the assumptions.
+  // Plans without slowdown for both ends of the range of assumptions.
   for (std::size_t i = 0; i < kAssumptions.size(); ++i) {
     in.tickets[i] = ++ticket;
     effects.more_plans.push_back(

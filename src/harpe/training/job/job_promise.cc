@@ -1,4 +1,4 @@
-// What was promised to the user: whether iterations keep it, by the yardstick of all-max.
+// The promise to the user: checks that iterations keep it, with all-max as the yardstick.
 
 #include <algorithm>
 #include <array>
@@ -15,28 +15,28 @@
 namespace harpe::training {
 namespace {
 
-constexpr double kTolerance = 0.005;  // of the promise, relative
-// A probe costs its energy savings, and no time. The first comes after 100 iterations, then ever
-// more seldom: of 400 iterations and more at most 1 %, in the end 0.25 %.
-constexpr std::int64_t kProbe = 4, kAlarmProbe = 7;  // iterations; the first of them does not count
+constexpr double kTolerance = 0.005;  // relative, of the promise
+// A probe costs only the energy that a plan would save, no time. The first begins after 100
+// iterations, later ones at growing intervals: at most 1 % of 400 or more iterations, later 0.25 %.
+constexpr std::int64_t kProbe = 4, kAlarmProbe = 7;  // iterations; the first one does not count
 constexpr std::int64_t kFirstPause = 700, kLongestPause = 1600;
-// While some stage may be slow by its plan alone, which all-max shows.
+// Pause while a stage may be slow only under its plan, which all-max reveals.
 constexpr std::int64_t kDoubtfulPause = 200;
-// After a probe that showed nothing, doubled each time.
+// Pause after a probe without a result, doubled each time.
 constexpr std::int64_t kUnknownPause = 4;
 constexpr int kMostUnknown = 4;  // doublings
-/// Shares by which plans may take slow clocks to be slower than measured, see `reserve`.
+/// Shares by which plans assume slow clocks to be slower than measured, see `reserve`.
 constexpr std::array<double, 6> kReserves = {0, 0.02, 0.05, 0.1, 0.2, 0.35};
 constexpr double kPerLateness = 2;
 constexpr std::int64_t kRollBack = 200;  // iterations at all-max, doubled each time
 constexpr int kMostDoublings = 4;
-constexpr std::size_t kFewest = 20;    // iterations by a plan that say what it takes
-constexpr std::size_t kCompared = 32;  // of them, the newest
-/// Standard errors that make certain; fewer where lateness is seen, which explains it.
+constexpr std::size_t kFewest = 20;    // iterations by a plan needed to judge it
+constexpr std::size_t kCompared = 32;  // newest of these iterations that are compared
+/// Standard errors needed for certainty; fewer if random lateness is seen, which explains delays.
 constexpr double kErrors = 3, kErrorsOfLateness = 1;
-constexpr double kDoubted = 0.02;       // of the fastest time: declared, but not seen
-constexpr double kUnknownError = 0.01;  // of a baseline of few iterations
-constexpr double kLeastSlow = 1.02;     // factor of computations; less may be noise
+constexpr double kDoubted = 0.02;  // least unseen declared delay that is logged, of fastest time
+constexpr double kUnknownError = 0.01;  // relative error of a baseline of few iterations
+constexpr double kLeastSlow = 1.02;  // least factor of computations that counts; less may be noise
 
 std::string percent(double fraction) {
   return shortest(fraction * 100, 1) + " %";
@@ -52,7 +52,7 @@ Seconds Job::State::overhead() const {
   return baseline.has_time() && times ? std::max(Seconds{0}, baseline.overhead()) : Seconds{0};
 }
 
-/// Of an iteration at all-max, by the slowest of these pipelines.
+/// Returns the makespan at all-max of the slowest of these pipelines, at least `usual_time`.
 /// \param computing  seconds of each stage of a pipeline, one pipeline after the other
 Seconds Job::State::explained_by(std::span<const Seconds> computing) const {
   if (!times || computing.empty()) return usual_time;
@@ -69,8 +69,8 @@ Seconds Job::State::explained_by(std::span<const Seconds> computing) const {
   return longest;
 }
 
-/// Of an iteration at all-max, by the computations of the slowest pipeline, and by what was
-/// declared and seen beyond.
+/// Returns the part of an iteration at all-max due to the computations of the slowest pipeline and
+/// to declared delays that were confirmed by a probe.
 Seconds Job::State::explained_usually() const {
   Seconds longest = usual_time;
   for (const WatchedPipeline& one : watched_pipelines) {
@@ -80,8 +80,8 @@ Seconds Job::State::explained_usually() const {
   return longest;
 }
 
-/// Of an iteration of the machines as they are, without Harpe; 0: not known. What is declared is
-/// believed until it is seen.
+/// Returns the time of an iteration on the present machines without Harpe; 0 if not known. A
+/// declared delay counts in full until a probe has measured it.
 Seconds Job::State::all_max_time() const {
   if (!baseline.has_time()) return Seconds{0};
   if (!times) return baseline.time();
@@ -91,7 +91,7 @@ Seconds Job::State::all_max_time() const {
   return longest + baseline.overhead();
 }
 
-/// Relative standard error of it.
+/// Returns the relative standard error of `all_max_time`.
 double Job::State::all_max_error() const {
   const auto count = static_cast<double>(baseline.iterations());
   const double known = kMedianLoss * baseline.deviation() / std::sqrt(std::max(count, 1.0));
@@ -101,21 +101,22 @@ double Job::State::all_max_error() const {
   return std::hypot(of_baseline, of_slow);
 }
 
-/// For an iteration that takes `fastest` at all-max, by the objective; 0: it promises nothing.
+/// Returns the time that the objective allows an iteration that takes `fastest` at all-max; 0 if
+/// the objective promises no time.
 Seconds Job::State::allowed(Seconds fastest) const {
   if (fastest <= Seconds{0}) return Seconds{0};
   const Objective wanted = aim();
   const auto time = time_of(wanted, {.fastest = fastest, .all_max = fastest});
   if (!time) return Seconds{0};
-  // A straggler takes the overhead on top, as all pipelines do.
+  // The time of a straggler excludes the overhead, which every pipeline has.
   const bool adds = wanted.kind == Objective::Kind::kStragglerTime;
   return std::max(fastest, adds ? *time + overhead() : *time);
 }
 
-/// An iteration by a plan.
+/// Handles an iteration by a plan.
 void Job::State::plan_iteration(const FinishedIteration& iteration, const Deployment& deployment,
                                 Seconds time, Seconds now) {
-  // By assignments that are being replaced it keeps to what was known before.
+  // Assignments that are being replaced are outdated, so their iterations are not judged.
   if (&deployment != &deployments.back() || review_due) return;
   const Seconds late = std::max(Seconds{0}, late_at_all_max - explained_usually());
   const Seconds most = allowed(all_max_time() + late);
@@ -146,7 +147,8 @@ double Job::State::errors_needed() const {
   return detector.random() ? kErrorsOfLateness : kErrors;
 }
 
-/// What was broken long ago may hold by now.
+/// Reduces the reserve and the rollbacks after a long calm: plans that broke the promise long ago
+/// may keep it now.
 void Job::State::relax(Seconds now) {
   calm_since = collector.newest();
   rollbacks = std::max(0, rollbacks - 1);
@@ -163,14 +165,14 @@ void Job::State::relax(Seconds now) {
 
 void Job::State::probe_when_due(Seconds now) {
   if (running() == nullptr || probe() != nullptr || collector.newest() < next_probe) return;
-  // Where all-max is not known, nothing is compared until it is.
+  // If all-max is not known, no comparison is possible until a probe has measured it.
   const bool waits_for_more = baseline.has_time() && guard.iterations() < kFewest && next_probe > 0;
   if (unseen_outside() != nullptr || (promises_time() && !waits_for_more))
     begin_probe(false, now, {});
 }
 
-/// A pipeline that others wait for because it was declared slower than its computations show, and
-/// that nothing else has shown yet; null: none.
+/// Returns a pipeline that others wait for because it was declared slower than its computations
+/// show, and whose delay no probe has measured yet; null if there is none.
 const WatchedPipeline* Job::State::unseen_outside() const {
   const auto found = std::ranges::find_if(watched_pipelines, [](const WatchedPipeline& one) {
     return one.slow.settled && one.slow.outside > Seconds{0} && !one.outside_seen;
@@ -178,7 +180,8 @@ const WatchedPipeline* Job::State::unseen_outside() const {
   return found == watched_pipelines.end() ? nullptr : &*found;
 }
 
-/// The plan in force goes on after some iterations at all-max, which end before a pause begins.
+/// Deploys all-max for some iterations, and then the plan in force again. Does nothing if a pause
+/// would begin before they end.
 void Job::State::begin_probe(bool alarmed, Seconds now, const std::string& why) {
   if (probe() != nullptr || deployments.empty() ||
       deployments.back().purpose != StageAssignment::Purpose::kPlan ||
@@ -187,8 +190,8 @@ void Job::State::begin_probe(bool alarmed, Seconds now, const std::string& why) 
   }
   const std::int64_t from = next_from();
   const std::int64_t until = from + (alarmed ? kAlarmProbe : kProbe);
-  // The result of a look at a declared straggler reaches the ranks `lead()` iterations after the
-  // look. Until then all stay at all-max: the plan in force waits, perhaps for a healthy pipeline.
+  // The result of a probe of a declared straggler reaches the ranks `lead()` iterations after the
+  // probe. Until then all stay at all-max: the plan in force may wait for a healthy pipeline.
   const std::int64_t resumes = unseen_outside() != nullptr ? until + lead() : until;
   const bool will_pause = asked && asked->is_placed() && !asked->given_up;
   if (will_pause && collector.newest() + 1 < asked->from && asked->from < resumes) return;
@@ -206,8 +209,8 @@ void Job::State::begin_probe(bool alarmed, Seconds now, const std::string& why) 
   deploy(std::move(plan), resumes);
 }
 
-/// A person who watches clocks or power sees them rise. Looks that are repeated soon, because the
-/// one before showed nothing, get no line each.
+/// Logs the probe, because clocks and power rise visibly. Probes that are repeated soon after one
+/// without a result are not logged.
 void Job::State::log_probe(std::int64_t from, std::int64_t resumes, const std::string& why,
                            Seconds now) {
   if (!why.empty()) return add_event(JobEvent::Level::kInfo, now, why);
@@ -217,19 +220,19 @@ void Job::State::log_probe(std::int64_t from, std::int64_t resumes, const std::s
                 " run at all-max: what the machines take without a plan is measured again");
 }
 
-/// It shows nothing any more.
+/// Ends the probe, if one runs, and discards what it measured.
 void Job::State::end_probe() {
   if (probe() != nullptr) running()->look = {};
 }
 
-/// \param time  at all-max; 0: it says nothing
+/// \param time  at all-max; 0 if not known
 void Job::State::probe_iteration(const FinishedIteration& iteration, Seconds time, Seconds now) {
   Probe& begun = *probe();
   if (time > Seconds{0} && iteration.groups.front().version == begun.version) {
     begun.times.push_back(time.value);
     begun.late.push_back(late_at_all_max.value);
   }
-  // If a pause follows, the plan after the look is deployed once more, with the pause.
+  // If a pause follows, the plan after the probe is deployed again, with the pause.
   const bool overtaken = with_version(begun.version + 1) == nullptr;
   if (!overtaken && iteration.iteration + 1 < begun.until) return;
   const Probe done = std::move(begun);
@@ -237,25 +240,25 @@ void Job::State::probe_iteration(const FinishedIteration& iteration, Seconds tim
   if (overtaken) {
     if (!baseline.has_time()) learn(done);
   } else {
-    // While all-max moves, looks stay frequent.
+    // While all-max drifts, probes stay frequent.
     probe_pause =
         savings.has_moved() ? kFirstPause : std::clamp(probe_pause * 2, kFirstPause, kLongestPause);
     next_probe = collector.newest() + (findings.empty() ? probe_pause : kDoubtfulPause);
     if (done.times.size() >= 2) judge(done, now);
   }
-  // A look that was cut short, or whose iterations were not reported, is repeated soon. The wait
-  // grows only after looks that ran to their end without a result.
+  // A probe that was cut short, or whose iterations were not reported, is repeated soon. The wait
+  // grows only after probes that ran to their end without a result.
   const bool is_known = baseline.has_time() && unseen_outside() == nullptr;
   const bool in_vain = !overtaken && done.times.empty();
   probes_in_vain = is_known ? 0 : in_vain ? std::min(probes_in_vain + 1, kMostUnknown) : 1;
   if (!is_known) next_probe = collector.newest() + (kUnknownPause << (probes_in_vain - 1));
 }
 
-/// What the machines do at all-max, against what they were thought to and what the plan takes.
+/// Compares the iterations at all-max with their expected times and with those by the plan.
 void Job::State::judge(const Probe& done, Seconds now) {
   const bool believed = !judge_outside(done, now);
   const double error = learn(done);
-  // What was waited for in vain is no plan's doing.
+  // The plan did not cause delays that turned out not to exist.
   if (!believed) return guard.reset();
   const std::optional<PromiseGuard::Mean> by_plan = guard.mean(done.compared);
   const Seconds most = allowed(all_max_time());
@@ -272,8 +275,8 @@ void Job::State::judge(const Probe& done, Seconds now) {
   guard.reset();
 }
 
-/// The baseline follows: anew where more than computations has changed.
-/// \returns  the relative standard error of what is known of an iteration at all-max
+/// Adds the probe to the baseline, and first clears it if its overhead has changed.
+/// \returns  the relative standard error of the time of an iteration at all-max
 double Job::State::learn(const Probe& done) {
   std::vector<double> beyond;
   for (std::size_t i = 0; i < done.times.size(); ++i)
@@ -291,15 +294,16 @@ double Job::State::learn(const Probe& done) {
   return std::max(error, all_max_error());
 }
 
-/// A pipeline that was declared slower than its computations are: whether all wait for it also when
-/// all hurry. Where nothing is known from before, its delay is one of all iterations: so they are
-/// never longer than they need be. \returns  whether the others waited for something else
+/// Measures the delay of pipelines that were declared slower than their computations: the others
+/// wait for it only if it also occurs at all-max. If all-max was not known before, the delay counts
+/// as part of the overhead of all iterations, so that iterations are never longer than necessary.
+/// \returns  true if a delay differs from the one that the others waited for
 bool Job::State::judge_outside(const Probe& done, Seconds now) {
   const bool is_known = baseline.has_time();
   Seconds computing = usual_time;
   for (const WatchedPipeline& one : watched_pipelines)
     computing = std::max(computing, one.slow.fastest);
-  // What became slow in these very iterations, too, is their computations' doing.
+  // Computations that became slow in these very iterations explain their part of the delay.
   std::vector<double> beyond;
   for (std::size_t i = 0; i < done.times.size(); ++i)
     beyond.push_back(done.times[i] - std::max(done.late[i], computing.value));
@@ -335,12 +339,12 @@ bool Job::State::judge_outside(const Probe& done, Seconds now) {
   return changed;
 }
 
-/// At all-max the same machines are faster than the objective allows the plan to be.
+/// Responds to iterations that exceed the allowed time, as measured at all-max on these machines.
 void Job::State::broken_promise(double by, Seconds now) {
   calm_since = collector.newest();
   guard.reset();
   if (learn_late_clocks(by, now)) return;
-  // A late instruction delays what follows it too.
+  // A late instruction also delays its successors.
   const double late = detector.random() ? detector.random()->median - 1 : 0;
   const double least = std::max(by, kPerLateness * late);
   const auto* next =
@@ -356,7 +360,7 @@ void Job::State::broken_promise(double by, Seconds now) {
   request_plans(*profile, blocking_power, now);
 }
 
-/// Nothing better is known than all-max, for a while.
+/// Returns to all-max for a while, because no better plan is known.
 void Job::State::roll_back(Seconds now, const std::string& why) {
   hold(kRollBack << std::min(rollbacks, kMostDoublings), now, why);
   ++rollbacks;
@@ -379,10 +383,10 @@ void Job::State::retry_when_due(Seconds now) {
   request_plans(*profile, blocking_power, now);
 }
 
-/// Keeps what the computations of pipelines with the plan of the first one took.
+/// Keeps the computation times of the pipelines that run the same plan as the first one.
 void Job::State::note_late_clocks(const FinishedIteration& iteration,
                                   const Deployment& deployment) {
-  constexpr int kMostPipelines = 64;  // whose median is as good as that of thousands
+  constexpr int kMostPipelines = 64;  // their median is as good as that of thousands
   std::vector<double> items;
   for (int stage = 0; stage < spec.shape.stages; ++stage) {
     for (std::size_t k = 0; k < work.stage(stage).size(); ++k) {
@@ -399,10 +403,10 @@ void Job::State::note_late_clocks(const FinishedIteration& iteration,
   late_clocks.add(deployment.version, std::move(items));
 }
 
-/// Where late clocks explain what computations take by the plan, plans count them.
-/// \returns  whether other plans are made
+/// Makes plans that count late clocks, if late clocks explain the computation times by the plan.
+/// \returns  true if new plans were requested
 bool Job::State::learn_late_clocks(double by, Seconds now) {
-  // Changes differ from each other; what is late now and then should hold, too.
+  // Single changes differ from each other; the margin also covers a change that is sometimes later.
   constexpr double kMargin = 1.2;
   constexpr double kLearnedMore = 1.1;  // relative
   const Deployment* deployment = with_version(late_clocks.version());

@@ -8,16 +8,16 @@
 namespace harpe::training {
 namespace {
 
-/// Doubles and lists of a stage in a plan, in clocks.
+/// Size of a stage's numbers and lists in a plan, in clocks.
 constexpr std::int64_t kCellsOfStage = 64;
 
 // Measured: resident memory of servers with many jobs, docs/performance.md.
 constexpr std::size_t kBytesOfJob = 48 * 1024, kBytesOfInstruction = 256, kBytesOfRank = 192;
-// Ranks that are declared, of one byte: some bits each before any registers.
+// Declared ranks per byte: each takes some bits before any rank registers.
 constexpr std::size_t kDeclaredOfByte = 4;
 constexpr std::size_t kBytesOfCell = 4, kBytesOfMeasured = 3 * 4 * 4;
 
-/// What one plan holds: a clock for each instruction, and some numbers for each stage.
+/// Returns the size of a plan: a clock for each instruction, and some numbers for each stage.
 std::int64_t cells_of_plan(const JobSpec& spec) {
   return std::max<std::int64_t>(1, instructions_of(spec) + kCellsOfStage * spec.shape.stages);
 }

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// What a job takes of its server.
+/// The memory that a job needs on its server.
 
 #include <cstddef>
 
@@ -8,16 +8,18 @@
 
 namespace harpe::training {
 
-/// How many plans are held ready: fewer than `JobSpec::plans` where they are so long that
-/// `kMaxPlanCells` says so.
+/// Returns the number of plans to keep ready: `JobSpec::plans`, or fewer if their schedule is so
+/// long that they would exceed `kMaxPlanCells`.
 int plans_of(const JobSpec& spec);
-/// Estimated bytes of a training job that has its plans, without its ranks: a request of a few
-/// words can declare 262,144 of them, so they count when they register, see `memory_of_ranks`.
+/// Returns the estimated bytes of a training job with its plans but without its ranks: a short
+/// request can declare 262,144 ranks, so they count when they register, see `memory_of_ranks`.
 std::size_t memory_of(const JobSpec& spec);
-/// Bytes of ranks that have registered. \param places  as `RankHolders::places`
+/// Returns the bytes of registered ranks.
+/// \param places  as `RankHolders::places`
 /// \param clocks  of all stages together
 std::size_t memory_of_ranks(std::size_t places, std::size_t clocks);
-/// Bytes of measurements. The first report of any rank takes them for all pipelines.
+/// Returns the bytes of measurements, which the first report of any rank allocates for all
+/// pipelines together.
 /// \param items  of the schedule's work (`ScheduleWork::items`)
 std::size_t memory_of_measured(std::size_t items, int pipelines);
 

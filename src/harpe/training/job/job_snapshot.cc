@@ -28,11 +28,10 @@ constexpr std::array kPhases = {"registering", "profiling",  "characterizing",
 constexpr const char* kFormat = "harpe.job/2";
 constexpr std::int64_t kLargestNumber = 9'000'000'000'000'000;
 constexpr double kLatest = 1e12;  // s since 1970
-/// Ranks may know versions that came after the last snapshot.
+/// Ranks may know versions newer than the last snapshot.
 constexpr std::uint64_t kVersionsSkipped = 1000;
 
-/// Returns a list of clocks for each stage. A list that an earlier stage has too is written as the
-/// number of that stage.
+/// Returns a list of clocks for each stage, or the number of an earlier stage with the same list.
 Json clock_lists_json(const JobShape& shape, const RankBook& ranks) {
   Json lists = Json::array();
   std::map<std::vector<Megahertz>, int> known;
@@ -91,7 +90,7 @@ std::string holders_part(std::size_t part) {
   return "ranks " + std::to_string(part);
 }
 
-/// Returns what all ranks share: the run, the clocks of stages, and whether any GPU is simulated.
+/// Returns the data that ranks share: the run, the clocks of stages, and if any GPU is simulated.
 Json ranks_json(const JobShape& shape, const RankBook& ranks) {
   Json json = {{"run", ranks.run()}, {"clocks_mhz", clock_lists_json(shape, ranks)}};
   if (ranks.has_simulated()) json["simulated"] = true;
@@ -99,8 +98,8 @@ Json ranks_json(const JobShape& shape, const RankBook& ranks) {
 }
 
 /// Returns the holders of a part in the order of their ranks: [session, index of the GPU's name, 1
-/// if it has ended, power limit, 1 if it asks for clocks ahead], with zeros left out at the end,
-/// and null for a place without a rank.
+/// if it has ended, power limit, 1 if it requests clocks ahead], without zeros at the end, and null
+/// for a place without a rank.
 std::string holders_text(const RankBook& ranks, std::size_t part) {
   const std::size_t first = part * RankHolders::kOfPart;
   const std::size_t last = first + ranks.holders().size_of_part(part);
@@ -141,8 +140,8 @@ Status read_holders(const std::string& text, std::size_t part, RankHolders& hold
       });
 }
 
-/// \param holders  as `read_holders` found them
-/// \param heard  when any of them was heard of last
+/// \param holders  from `read_holders`
+/// \param heard    time of the newest message of any rank
 void read_ranks(const JsonValue& object, Diagnostics& diagnostics, const JobShape& shape,
                 RankHolders holders, Seconds heard, RankBook& ranks) {
   Fields fields(object, "ranks", diagnostics);
@@ -154,7 +153,7 @@ void read_ranks(const JsonValue& object, Diagnostics& diagnostics, const JobShap
     if (clocks[stage].empty()) {
       return fields.error("clocks_mhz", "a stage with ranks has no clocks");
     }
-    // Who had been silent by then is not kept: see `RankBook::count_silence_from`.
+    // The silence of single ranks is not stored: see `RankBook::count_silence_from`.
     holders.place(i).heard = heard;
   }
   ranks.restore(std::move(run), std::move(holders), std::move(clocks),
@@ -189,7 +188,7 @@ Json slow_pipelines_json(const std::vector<WatchedPipeline>& watched) {
   return list;
 }
 
-/// Factors of each stage by pipeline.
+/// Returns the factors of each stage by pipeline.
 std::vector<std::pair<int, std::vector<double>>> read_slow_pipelines(Fields& parent,
                                                                      Diagnostics& diagnostics,
                                                                      JobShape shape) {
@@ -297,7 +296,7 @@ JobTexts Job::texts() const {
   return texts;
 }
 
-/// What people have asked for and declared.
+/// Reads the requests and declarations of users.
 void Job::State::read_wanted(Fields& fields, Diagnostics& diagnostics) {
   if (const JsonValue* wanted = fields.object("objective")) {
     Fields members(*wanted, "objective", diagnostics);
@@ -320,7 +319,7 @@ void Job::State::read_wanted(Fields& fields, Diagnostics& diagnostics) {
 
 constexpr double kMostLearned = 10;  // s
 
-/// What has become of plans, and what was counted.
+/// Reads the history of plans and the counters.
 void Job::State::read_history(Fields& fields, Diagnostics& diagnostics, Seconds now) {
   read_count(fields, "rollbacks", rollbacks);
   std::int64_t until = 0;
@@ -343,7 +342,7 @@ void Job::State::read_history(Fields& fields, Diagnostics& diagnostics, Seconds 
   read_count(fields, "assignments_late", assignments_late);
 }
 
-/// What is known of the costs of instructions.
+/// Reads the known costs of instructions.
 void Job::State::read_costs(Fields& fields, Diagnostics& diagnostics) {
   if (const auto csv = fields.text("profile")) {
     Result<Profile> read = parse_profile(*csv, "profile");
@@ -394,7 +393,7 @@ Result<Job> Job::read(JobTexts texts, std::optional<plan::PlanTable> plans, Seco
   s.asleep = JobPhase::kRegistering;
   s.specification_changed = false;
   s.heard = {std::max(fields.number("heard", 0, kLatest).value_or(0), texts.heard.value)};
-  // Of another server's clock, or of a store from before a step: nothing was heard in the future.
+  // The stored time may be of another clock, or from before a step; it must not be in the future.
   s.heard = std::min(s.heard, now);
   if (const auto ended = fields.number("ended", 0, kLatest)) s.ended = Seconds{*ended};
   RankHolders holders(static_cast<std::size_t>(s.spec.shape.ranks()));
@@ -407,7 +406,7 @@ Result<Job> Job::read(JobTexts texts, std::optional<plan::PlanTable> plans, Seco
     s.asleep = static_cast<JobPhase>(*phase);
   if (const JsonValue* ranks = fields.object("ranks"))
     read_ranks(*ranks, diagnostics, s.spec.shape, std::move(holders), s.heard, s.ranks);
-  // Of what an older version left, made up from what is its own.
+  // Older snapshots lack the incarnation and the start, which follow from other members.
   s.incarnation = fields.text("incarnation").value_or("");
   read_count(fields, "start", s.start);
   if (s.start == 0 && s.ranks.registered() > 0) s.start = 1;
@@ -435,14 +434,14 @@ void Job::go_on(Seconds now) {
 void Job::State::go_on(JobPhase stored, Seconds now) {
   newest_event = now;
   taken_up = now;
-  redeploy = true;  // it is not known where the ranks are
+  redeploy = true;  // the iteration of the ranks is not known
   ranks.count_silence_from(now);
   away.assign(away.size(), true);
   version += kVersionsSkipped;
   search_ticket = ++ticket;
   if (plans && profile && !blocking_power.empty()) take_profile(*profile, blocking_power);
   for (const plan::Straggler& one : declared_stragglers) declare(one);
-  // What was measured of the slow ones holds until their times show something else.
+  // The measured factors of slow pipelines hold until their times differ.
   for (const WatchedPipeline& one : watched_pipelines) {
     for (int stage = 0; stage < spec.shape.stages; ++stage)
       detector.assume(spec.shape.group(one.slow.pipeline, stage), one.slow.factors[stage]);
@@ -488,7 +487,7 @@ void Job::State::go_on(JobPhase stored, Seconds now) {
       if (plans && plans_due) ask_for_plans();
       break;
   }
-  // Nothing changes before the first report says where the ranks are.
+  // Nothing changes before the first report shows the iteration of the ranks.
   effects.assignments = false;
   if (!deployments.empty()) deployments.back().from = kNever;
 }

@@ -1,5 +1,4 @@
-// Stages that take, or use, something else than the profile says on all pipelines, and what
-// follows.
+// Stages whose time or energy differs from the profile on all pipelines, and the responses to them.
 
 #include <algorithm>
 #include <bit>
@@ -14,7 +13,7 @@
 namespace harpe::training {
 namespace {
 
-constexpr double kSameEnergy = 0.005;  // relative, of energies that are not worth a new plan
+constexpr double kSameEnergy = 0.005;  // relative; smaller changes are not worth a new plan
 // Rescaling a profile costs some iterations at all-max.
 constexpr std::size_t kMostRescalings = 4;
 constexpr int kMostTurns = 2, kMostFindings = 2;
@@ -25,7 +24,7 @@ std::vector<InstructionProfile> profile_entries(const Profile& profile) {
 
 }  // namespace
 
-/// Whether the GPU has been held below the clock asked for in most of the newest iterations.
+/// Returns true if the GPU was below the requested clock in at least 2 of the newest 4 iterations.
 bool Job::State::is_held(int pipeline_number, int stage) const {
   constexpr unsigned kNewest = 0xF;
   constexpr int kMost = 2;
@@ -33,8 +32,8 @@ bool Job::State::is_held(int pipeline_number, int stage) const {
   return std::popcount(held[spec.shape.group(pipeline_number, stage)] & kNewest) >= kMost;
 }
 
-/// Whether what is slow there by the newest assignments may be well at all-max: they slow it down,
-/// and it is not held.
+/// Returns true if a stage that is slow in the newest assignments may be as predicted at all-max:
+/// they slow it down, and its GPU is not held.
 bool Job::State::may_be_unsteady(int pipeline_number, int stage) const {
   if (deployments.back().purpose != StageAssignment::Purpose::kPlan) return false;
   const plan::TablePlan& plan = deployments.back().plan(pipeline_number);
@@ -46,8 +45,7 @@ bool Job::State::may_be_unsteady(int pipeline_number, int stage) const {
   return is_slowed && !is_held(pipeline_number, stage);
 }
 
-/// Those that take something else than the profile says; while `faster_from` has not come, only
-/// the slower ones.
+/// Returns the stages that differ from the profile; only the slower ones before `faster_from`.
 std::vector<SlowStage> Job::State::stages_to_review() const {
   std::vector<SlowStage> stages(detector.stages().begin(), detector.stages().end());
   if (collector.newest() < faster_from)
@@ -55,7 +53,8 @@ std::vector<SlowStage> Job::State::stages_to_review() const {
   return stages;
 }
 
-/// \returns  whether something is done about stages
+/// Responds to stages that differ from the profile.
+/// \returns  true if it responded
 bool Job::State::review_stages(Seconds now) {
   const auto stages = static_cast<std::size_t>(spec.shape.stages);
   StageCosts costs{.time = std::vector(stages, 1.0),
@@ -104,8 +103,9 @@ bool Job::State::review_stages(Seconds now) {
   return true;
 }
 
-/// What stages take at all-max is what counts: they run at it at once, until it has been measured.
-/// \returns  whether it has
+/// Runs all stages at all-max until those in `off` have been measured there, because only their
+/// times at all-max count.
+/// \returns  true if they have been measured, or cannot be
 bool Job::State::settle_stages(const std::vector<SlowStage>& off, Seconds now,
                                const std::string& why) {
   if (settling() == nullptr) {
@@ -131,7 +131,7 @@ bool Job::State::settle_stages(const std::vector<SlowStage>& off, Seconds now,
       known = std::min(known, detector.known(group));
     }
   }
-  // Where groups say nothing, waiting longer does not help.
+  // If groups do not report, waiting longer does not help.
   return known >= needed || collector.newest() > from + 3 * needed;
 }
 
@@ -139,9 +139,9 @@ void Job::State::end_settling() {
   if (settling() != nullptr) running()->look = {};
 }
 
-/// What is slow, or faster, by its plan and well at all-max, again and again, has other costs at
-/// the clocks of the plan than were measured, unless its GPU was held. \returns  whether it is
-/// measured again, or all run at all-max for it
+/// Responds to a stage that is repeatedly slow, or faster, by its plan but not at all-max: unless
+/// its GPU was held, its costs at the plan's clocks differ from the measured ones.
+/// \returns  true if it is measured again, or all run at all-max because of it
 bool Job::State::measure_unsteady(Seconds now) {
   const std::int64_t newest = collector.newest();
   std::erase_if(findings, [&](const Finding& one) {
@@ -174,15 +174,16 @@ bool Job::State::measure_unsteady(Seconds now) {
                        " (harpe switch-latency --table)");
     return true;
   }
-  // It keeps what the plan promises.
+  // A faster stage keeps the promise of the plan.
   faster_from = newest + kChangesWithin;
   add_event(JobEvent::Level::kInfo, now,
             why + ": left at that until iteration " + std::to_string(faster_from));
   return false;
 }
 
-/// What keeps moving is waited for at all-max; what is slower at some clocks and faster at others
-/// is measured again.
+/// Notes a change of the profile. After repeated changes, all run at all-max for a while, or stages
+/// that are slower at some clocks and faster at others are measured again.
+/// \returns  true if the profile is to be changed
 bool Job::State::note_rescaling(const StageCosts& costs, Seconds now, const std::string& why) {
   const std::int64_t newest = collector.newest();
   std::erase_if(rescalings, [&](const Rescaling& one) {
@@ -215,8 +216,8 @@ bool Job::State::note_rescaling(const StageCosts& costs, Seconds now, const std:
   return false;
 }
 
-/// What instructions cost on GPUs that are held to a clock: none is faster than there. Of the
-/// clocks above only the highest is left, so that it shows at once when they are let go.
+/// Returns the costs of an instruction on GPUs that are held to a clock: no clock is faster. Of the
+/// higher clocks only the highest is kept, so that the end of the hold shows at once.
 InstructionProfile Job::State::held_costs(InstructionProfile entry, double factor) {
   const InstructionSetting highest = all_max_point(entry.points).setting();
   const Seconds shortest = all_max_point(entry.points).time * factor;
@@ -228,7 +229,7 @@ InstructionProfile Job::State::held_costs(InstructionProfile entry, double facto
   return entry;
 }
 
-/// The profile with other costs: times and energies of all clocks alike, or of held GPUs.
+/// Returns the profile with other costs: of all clocks alike, or of held GPUs.
 Profile Job::State::with_costs(const StageCosts& costs) const {
   std::vector<InstructionProfile> entries = profile_entries(*profile);
   for (InstructionProfile& entry : entries) {
@@ -247,7 +248,7 @@ Profile Job::State::with_costs(const StageCosts& costs) const {
   return profile->with_entries(std::move(entries));
 }
 
-/// The profile follows at once, and plans are made from it.
+/// Applies new costs to the profile and requests plans from it.
 void Job::State::rescale(const StageCosts& costs, Seconds now, const std::string& why) {
   std::vector<InstructionProfile> entries = profile_entries(with_costs(costs));
   for (int stage = 0; stage < spec.shape.stages; ++stage) {
@@ -258,13 +259,13 @@ void Job::State::rescale(const StageCosts& costs, Seconds now, const std::string
       for (const InstructionProfile& entry : profile->entries())
         if (entry.stage == stage) unheld[stage].push_back(entry);
     } else if (costs.time[stage] < 1 && before != unheld.end()) {
-      // Let go: costs are what they were.
+      // Released: the former costs apply again.
       std::erase_if(entries, [&](const InstructionProfile& one) { return one.stage == stage; });
       std::ranges::move(before->second, std::back_inserter(entries));
       unheld.erase(before);
     }
   }
-  // What explained it was another profile.
+  // The former profile explained the iterations at all-max.
   forget_all_max();
   add_event(JobEvent::Level::kInfo, now, why + ": other plans are made");
   request_plans(profile->with_entries(std::move(entries)), blocking_power, now);

@@ -21,7 +21,7 @@ Computations computations(const Schedule& schedule, int stage) {
   return found;
 }
 
-/// Whether an instruction of one costs what it costs in the other, stage by stage.
+/// Returns for each stage true if its instructions cost the same in both specifications.
 std::vector<bool> same_stages(const JobSpec& one, const JobSpec& other) {
   std::vector<bool> same(static_cast<std::size_t>(one.shape.stages));
   const Schedule& a = one.schedule;
@@ -35,8 +35,8 @@ std::vector<bool> same_stages(const JobSpec& one, const JobSpec& other) {
   return same;
 }
 
-/// Whether a pipeline does the same in the same order, so that profiles and plans of one are those
-/// of the other.
+/// Returns true if both pipelines run the same instructions in the same order, so that profiles and
+/// plans of one are valid for the other.
 bool same_pipeline(const JobSpec& one, const JobSpec& other) {
   return one.shape.stages == other.shape.stages && one.shape.tensor == other.shape.tensor &&
          one.schedule.placement == other.schedule.placement &&
@@ -65,7 +65,7 @@ std::string successor_of(const std::string& incarnation) {
 
 constexpr std::size_t kMostGatherings = 4;
 constexpr std::size_t kMostProposals = 2;
-constexpr int kMostOthersLogged = 8;  // events, within
+constexpr int kMostOthersLogged = 8;  // events within `kOthersLoggedWithin`
 constexpr Seconds kOthersLoggedWithin{60};
 constexpr Seconds kRefusalsShown{600};
 constexpr std::size_t kLongestName = 64;  // of a run, in messages
@@ -87,14 +87,14 @@ std::string name_of(const RankRegistration& registration) {
   return text(registration.coordinates) + " (run " + quoted(registration.run) + ")";
 }
 
-/// What two lives of a job have in common whose specification has changed between.
+/// Returns the part of an incarnation that stays if the specification changes.
 std::string_view origin(std::string_view incarnation) {
   return incarnation.substr(0, incarnation.rfind('.'));
 }
 
 }  // namespace
 
-/// Whether the rank registers with the ranks that hold places, rather than with others that gather.
+/// Returns true if the rank registers with the ranks that hold places, not with others that gather.
 bool Job::State::is_of_this_start(const RankRegistration& registration, Seconds now) const {
   const std::string& spec_of_rank = registration.specification;
   if (!spec_of_rank.empty() && spec_of_rank != specification) return false;
@@ -105,7 +105,7 @@ bool Job::State::is_of_this_start(const RankRegistration& registration, Seconds 
          ranks.is_free(registration.coordinates, registration.session, now);
 }
 
-/// Whether it held a place once that others hold now: of an earlier start, or its own.
+/// Returns true if the rank lost a place of this start or an earlier one to another process.
 bool Job::State::has_lost_its_place(const RankRegistration& registration) const {
   return registration.start > 0 && registration.start <= start &&
          origin(registration.incarnation) == origin(incarnation);
@@ -116,7 +116,7 @@ Result<RankEntry> Job::State::enter(const RankRegistration& registration, Second
   const RankBook::Entered entered = HARPE_TRY(ranks.enter(registration, now));
   if (first) ++start;
   if (entered.changed) {
-    // Another process: whether its clocks are set is seen anew.
+    // A new process: its reports show again if its clocks are set.
     not_set.erase(static_cast<std::size_t>(entered.rank));
     if (not_set.empty()) not_set_logged = false;
     void_pause();
@@ -141,7 +141,7 @@ const Job::State* Job::State::proposed(const std::string& wanted) const {
   return found == proposals.end() ? nullptr : found->state.get();
 }
 
-/// Those of the same run and specification.
+/// Returns the gathering of the rank's run and specification, and adds it if there is none.
 Result<Gathering*> Job::State::gathering_of(const RankRegistration& registration, Seconds now) {
   const std::string& wanted =
       registration.specification.empty() ? specification : registration.specification;
@@ -191,7 +191,7 @@ void Job::State::ranks_complete(Seconds now) {
     phase = Running{};
     if (retry_at) return deploy_all_max();
     deploy_choice(now, again);
-    // The machines may be others: what they do at all-max comes first.
+    // The machines may have changed, so all-max is measured first.
     return begin_probe(false, now, {});
   }
   if (spec.profile) return request_given_profile(now);
@@ -203,7 +203,7 @@ void Job::State::ranks_complete(Seconds now) {
                   is_new ? "nothing is known of this job yet" : "its instructions are new");
 }
 
-/// The ranks count their iterations anew.
+/// Replaces the ranks by those of a new start of training, whose iterations are counted anew.
 void Job::State::started_again(RankBook book, Seconds now) {
   const std::string before = ranks.run();
   ranks = std::move(book);
@@ -238,7 +238,7 @@ void Job::State::started_again(RankBook book, Seconds now) {
   phase = Registering{.interrupted = kept_profiling()};
   silence_logged = false;
   created = now;
-  plans_ticket = ++ticket;  // plans that are being made are for the clocks of the GPUs before
+  plans_ticket = ++ticket;  // plans in progress are for the clocks of the former GPUs
   profiling_began = last_profiling = 0;
   effects.save = true;
   const std::string names = ranks.run() == before
@@ -248,7 +248,8 @@ void Job::State::started_again(RankBook book, Seconds now) {
   if (ranks.complete()) ranks_complete(now);
 }
 
-/// \param log_it  too, as far as the log is not flooded
+/// Records a refusal.
+/// \param log_it  true to log it as well, within the limit of `add_event_of_others`
 void Job::State::refuse(const std::string& who, const std::string& why, Seconds now, bool log_it) {
   auto known = std::ranges::find(refusals, who, &Refusal::who);
   const bool is_new = known == refusals.end() || known->why != why;
@@ -264,7 +265,7 @@ void Job::State::refuse(const std::string& who, const std::string& why, Seconds 
   }
 }
 
-/// What others do, who may try it as often as they like, does not flood the log.
+/// Logs an action of other clients, up to a limit: they can repeat it as often as they like.
 void Job::State::add_event_of_others(JobEvent::Level level, Seconds now, std::string text) {
   if (now - others_counted_since >= kOthersLoggedWithin) {
     others_counted_since = now;
@@ -308,7 +309,7 @@ Result<RankEntry> Job::register_rank(const RankRegistration& registration, Secon
   Result<RankEntry> entry = state_->is_of_this_start(registration, now)
                                 ? state_->enter(registration, now)
                                 : gather(registration, now);
-  State& s = *state_;  // another one, where it took over with another specification
+  State& s = *state_;  // replaced if another specification took over
   const std::string who = name_of(registration);
   if (entry.ok()) hear(now);
   if (entry.ok() && !entry->gathers) {
@@ -318,14 +319,14 @@ Result<RankEntry> Job::register_rank(const RankRegistration& registration, Secon
   if (!entry.ok()) {
     s.refuse(who, entry.error().text(), now, true);
   } else if (entry->gathers) {
-    s.refuse(who, entry->why, now, false);  // all of them were logged together
+    s.refuse(who, entry->why, now, false);  // the gathering was logged once for all ranks
   } else {
     std::erase_if(s.refusals, [&](const Refusal& one) { return one.who == who; });
   }
   return entry;
 }
 
-/// A rank that cannot have its place at once.
+/// Registers a rank that cannot have its place at once.
 Result<RankEntry> Job::gather(const RankRegistration& registration, Seconds now) {
   State& s = *state_;
   const bool is_over = s.is_silent(now);
@@ -411,7 +412,7 @@ std::optional<Job::Proposed> Job::propose_again(const std::string& specification
   return Proposed::kTaken;
 }
 
-// A job whose specification has changed: what is still true goes on.
+// A job whose specification has changed keeps the results that are still valid.
 
 /// Takes over from the state of the specification before. No rank holds a place yet.
 void Job::State::succeed(State& before, Seconds now) {
@@ -472,7 +473,7 @@ void Job::State::succeed(State& before, Seconds now) {
   add_event(JobEvent::Level::kInfo, now, "the job has another specification: " + kept);
 }
 
-/// What stages cost that do the same as before, however often and in whatever order.
+/// Keeps the measured costs of stages with the same kinds of instructions, in any number and order.
 void Job::State::inherit_measured(const State& before) {
   if (before.measured.empty()) return;
   const std::vector<bool> same = same_stages(spec, before.spec);

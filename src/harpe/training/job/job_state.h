@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// The inside of a job. Only for its `.cc` files.
+/// The private state of a job. Only for its `.cc` files.
 
 #include <algorithm>
 #include <array>
@@ -39,7 +39,7 @@ class Fields;
 
 namespace harpe::training {
 
-/// Detects stages whose energy has drifted from the energy that their plan predicts.
+/// A detector of stages whose energy has drifted from the energy that their plan predicts.
 ///
 /// It keeps the ratios of measured to predicted energy of the last `window` iterations. A stage has
 /// drifted if at least `needed` of them differ from 1 by more than `bound`, all on one side. Noise
@@ -56,7 +56,7 @@ class DriftWatch {
   explicit DriftWatch(int stages, Options options);
   explicit DriftWatch(int stages) : DriftWatch(stages, Options()) {}
 
-  /// Measured over predicted energy of each stage, NaN where it is not known.
+  /// Adds the ratios of measured to predicted energy of each stage, NaN if not known.
   /// \param all           of the iteration, waiting included
   /// \param computations  of its computations alone
   void add(std::span<const double> all, std::span<const double> computations);
@@ -64,7 +64,7 @@ class DriftWatch {
 
   struct Moved {
     int stage = 0;
-    double factor = 1;  ///< of the energy of its computations; NaN: not known
+    double factor = 1;  ///< of the energy of its computations; NaN if not known
   };
   std::vector<Moved> moved() const;
 
@@ -82,14 +82,14 @@ class DriftWatch {
 
 /// The job waits for ranks to register, at its first start or after training started again.
 struct Registering {
-  std::optional<Profiler::Kept> interrupted = {};  ///< profiling to go on with once all are there
+  std::optional<Profiler::Kept> interrupted = {};  ///< profiling to resume with all ranks
   bool missing_logged = false;
 };
 
-/// What instructions cost is measured.
+/// The job measures the costs of instructions.
 struct Profiling {
   Profiler profiler;
-  /// Since when a stage reports no energy, without which nothing can be planned.
+  /// Time since which some stage reports no energy, without which no plan can be made.
   std::optional<Seconds> no_energy_since = {};
   bool no_energy_logged = false;
 };
@@ -97,51 +97,51 @@ struct Profiling {
 /// The first plans from a profile are being made, while all GPUs run at all-max.
 struct Characterizing {};
 
-/// Some iterations at all-max amid a plan, to see what the machines do without it.
+/// Some iterations at all-max between those by a plan, which measure the machines without the plan.
 struct Probe {
-  std::uint64_t version = 0;  ///< of the assignments for it; those after it bring the plan back
+  std::uint64_t version = 0;  ///< of its assignments; the next version restores the plan
   std::int64_t until = 0;     ///< iteration from which the plan holds again
-  bool alarmed = false;       ///< the promise seems broken; else it was due
-  Seconds allowed{};          ///< for an iteration, before
-  std::size_t compared = 0;   ///< newest iterations by the plan that it is compared with
-  /// Of its iterations but the first, in seconds: what they took, and `late_at_all_max`.
+  bool alarmed = false;       ///< true if the promise seems broken, false if the probe was due
+  Seconds allowed{};          ///< time that the objective allowed an iteration before the probe
+  std::size_t compared = 0;   ///< number of newest iterations by the plan to compare with
+  /// Seconds of its iterations except the first: measured, and `late_at_all_max`.
   std::vector<double> times, late;
 };
 
-/// Slow stages run at all-max until it is known what they can do there.
+/// All stages run at all-max until those that differ from the profile have been measured there.
 struct SettlingStages {
-  std::int64_t from = 0;           ///< iteration
-  std::vector<SlowStage> doubted;  ///< that may be slow, or faster, by their plan alone
+  std::int64_t from = 0;           ///< iteration from which all-max holds
+  std::vector<SlowStage> doubted;  ///< stages that may be slow, or faster, only under their plan
 };
 
-/// Training by plans; at all-max where none could be made.
+/// Training runs by plans, or at all-max if none could be made.
 struct Running {
-  bool straggling = false;  ///< by the newest choice of plans
-  /// Neither is begun during the other.
+  bool straggling = false;  ///< true if the newest choice of plans has stragglers
+  /// A probe does not begin while stages settle, nor the reverse.
   std::variant<std::monostate, Probe, SettlingStages> look = {};
 };
 
-/// Training is measured as it is, and nothing is set.
+/// Training is measured, and no clock is set.
 struct Observing {
   Observation observation;
-  std::int64_t estimate_at = 10;  ///< iterations observed from which the next estimate is made
-  /// Tickets of the searches for the estimate, one for each assumption; 0: none is running.
+  std::int64_t estimate_at = 10;  ///< number of observed iterations for the next estimate
+  /// Tickets of the searches for the estimate, one for each assumption; 0 if none is running.
   std::array<std::uint64_t, kAssumptions.size()> tickets{};
   std::array<double, kAssumptions.size()> savings{};  ///< fractions
-  std::string basis = {};                             ///< of the estimate that is being made
+  std::string basis = {};                             ///< of the estimate in progress
   EstimatedSaving estimate = {};
 };
 
 using Phase = std::variant<Registering, Profiling, Characterizing, Running, Observing>;
 
-/// A profile that was made slower or faster on a stage.
+/// A change of the profile that made a stage slower or faster.
 struct Rescaling {
   std::int64_t iteration = 0;
   int stage = 0;
   bool slower = false;
 };
 
-/// A stage, of one pipeline or of all, that was found to be slow or faster.
+/// A stage, of one pipeline or of all, that was slow or faster under its plan.
 struct Finding {
   std::int64_t iteration = 0;
   int stage = 0;
@@ -154,10 +154,10 @@ struct Deployment {
   std::uint64_t version = 0;
   std::int64_t from = 0;
   StageAssignment::Purpose purpose = StageAssignment::Purpose::kAllMax;
-  std::vector<Megahertz> stage_clocks;           ///< all-max, profile
-  std::shared_ptr<const plan::PlanTable> plans;  ///< plan; all-max: where that has knobs
-  plan::PlanChoice choice;                       ///< plan
-  /// Plan: of the pipelines that run a plan of their own costs.
+  std::vector<Megahertz> stage_clocks;           ///< for all-max and profile
+  std::shared_ptr<const plan::PlanTable> plans;  ///< for plan, and for all-max if it has knobs
+  plan::PlanChoice choice;                       ///< for plan
+  /// For plan: tables of the pipelines that have plans for their own costs.
   std::map<int, std::shared_ptr<const plan::PlanTable>> own;
   std::optional<PauseRequest> pause = {};  ///< see `StageAssignment`
   /// The version by which the same plans were first in force; later ones differ in their first
@@ -167,26 +167,27 @@ struct Deployment {
   const plan::TablePlan& plan(int pipeline) const;
 };
 
-/// A pipeline with costs of its own, and how they came to be known.
+/// A pipeline with costs of its own, and the state of their measurement.
 struct WatchedPipeline {
   plan::SlowPipeline slow;
-  double declared = 1;        ///< factor; 1: it was not
-  Seconds declared_time{};    ///< of its iteration, by the plans there were; 0: there were none
-  bool outside_seen = false;  ///< `slow.outside` was seen while all pipelines ran at all-max
-  std::int64_t all_max_from = -1;  ///< iteration since which it runs at all-max; -1: it does not
-  bool all_max_begins = false;     ///< it is to be measured anew from there on
-  std::int64_t not_before = 0;     ///< iteration before which it runs nothing slower
-  int changes = 0;                 ///< of its factors while it ran plans made for others
-  std::int64_t changed_at = 0;     ///< iteration of the last one
-  std::uint64_t own_ticket = 0;    ///< of plans of its own that are being made; 0: none are
-  Seconds own_until{};             ///< when these are to be through
+  double declared = 1;        ///< declared factor; 1 if it was not declared
+  Seconds declared_time{};    ///< `declared` x the fastest plan of that time; 0 if there was none
+  bool outside_seen = false;  ///< true if all-max of all pipelines has shown `slow.outside`
+  std::int64_t all_max_from = -1;  ///< iteration since which it runs at all-max; -1 if it does not
+  bool all_max_begins = false;     ///< true if its measurement begins again at `all_max_from`
+  std::int64_t not_before = 0;     ///< iteration before which it runs nothing slower than all-max
+  int changes = 0;                 ///< of its factors after plans were chosen for them
+  std::int64_t changed_at = 0;     ///< iteration of the last change
+  std::uint64_t own_ticket = 0;    ///< of the request for its own plans; 0 if none is running
+  Seconds own_until{};             ///< time by which its computations end under its own plans
   bool own_failed = false;
 };
 
-/// What stages cost over the profile.
+/// Costs of stages relative to the profile.
 struct StageCosts {
-  std::vector<double> time, energy;  ///< factors; of held stages at their highest clock
-  /// The GPUs are held to a clock: what takes as long as that costs what it did.
+  std::vector<double> time, energy;  ///< factors; for held stages at their highest clock
+  /// True if the GPUs are held to a clock below the requested one. An instruction that takes as
+  /// long as at a profiled clock is then assumed to use the energy of that clock.
   std::vector<bool> held;
 };
 
@@ -194,24 +195,24 @@ struct StageCosts {
 struct Gathering {
   std::string specification;
   RankBook ranks;
-  Seconds heard{};  ///< the newest of them
+  Seconds heard{};  ///< when any of them was last heard
 };
 
-/// A pause that ranks are asked for: see job_pause.cc.
+/// A requested pause: see job_pause.cc.
 struct AskedPause {
-  PauseRequest request;    ///< its number is 0 until it is known from which iteration on
-  std::int64_t from = -1;  ///< the first iteration that training is not to begin; -1: not known yet
-  std::uint64_t version = 0;       ///< of the first assignments that say so; 0: another server's
-  std::vector<bool> knows = {};    ///< by rank: has these
-  int known = 0;                   ///< ranks that do
-  bool bound = false;              ///< all do: it can be moved no more
-  int moves = 0;                   ///< to later iterations, because some did not
-  bool given_up = false;           ///< some never do: it is not asked for
-  std::vector<bool> pausing = {};  ///< by rank: waits
-  int waiting = 0;                 ///< ranks that do
-  Seconds asked{};                 ///< when
-  std::optional<Seconds> paused = {};  ///< since when all ranks wait, or have ended
-  bool told = false;                   ///< that training goes on nevertheless
+  PauseRequest request;            ///< number 0 until `from` is known
+  std::int64_t from = -1;          ///< first iteration that must not begin; -1 if not known yet
+  std::uint64_t version = 0;       ///< of the first assignments with it; 0 if another server's
+  std::vector<bool> knows = {};    ///< by rank: true if it has these assignments
+  int known = 0;                   ///< number of ranks that have them
+  bool bound = false;              ///< true if all ranks have them: the pause cannot move any more
+  int moves = 0;                   ///< times it moved to a later iteration because some had not
+  bool given_up = false;           ///< true if it is not requested any more after too many moves
+  std::vector<bool> pausing = {};  ///< by rank: true if it waits
+  int waiting = 0;                 ///< number of ranks that wait
+  Seconds asked{};                 ///< time of the request
+  std::optional<Seconds> paused = {};  ///< time since which all ranks wait, or have ended
+  bool told = false;                   ///< true after the log entry that training does not pause
 
   bool is_placed() const { return from >= 0; }
 };
@@ -219,7 +220,7 @@ struct AskedPause {
 struct Job::State : JobFigures {
   State(JobSpec given, Pipeline built, Seconds now);
 
-  // The phase, and what is in it; null: it is another.
+  // The phase and its data; null if the job is in another phase.
   JobPhase phase_name() const;
   Profiling* profiling() { return std::get_if<Profiling>(&phase); }
   const Profiling* profiling() const { return std::get_if<Profiling>(&phase); }
@@ -280,7 +281,7 @@ struct Job::State : JobFigures {
   std::vector<Setting> trained(const std::vector<Setting>& settings, int stage) const;
   StageAssignment assignments(const Deployment& deployment, int pipeline, int stage) const;
   void note_delivery(const IterationReport& report, const Deployment& due);
-  /// A rank is heard of after so long.
+  /// Notes that a rank was heard after a silence of that length.
   void note_silence(const IterationReport& report, Seconds silence);
 
   // Iterations: job_iterations.cc.
@@ -318,8 +319,9 @@ struct Job::State : JobFigures {
 
   // Pauses: job_pause.cc.
   void ask_to_pause(Seconds now);
-  /// The first iteration before which no rank looks without what it is told now. Where ranks are is
-  /// what they say themselves: their reports may be late, as after an outage, or behind for good.
+  /// Returns the first iteration whose check for a pause uses, on every rank, the assignments that
+  /// are sent now. It relies on the progress that ranks state (`IterationReport::reached`), because
+  /// their reports may be late, such as after an outage, or stay behind.
   std::int64_t first_to_hear() const {
     return std::max(collector.newest(), collector.reached() - 1) + lead();
   }
@@ -331,7 +333,7 @@ struct Job::State : JobFigures {
   void move_pause(Seconds now);
   void note_pausing(const RankRegistration& registration, Seconds now);
   void note_paused(Seconds now);
-  /// All ranks are thought to be where training does not go on.
+  /// Returns true if all ranks are expected to have reached the pause.
   bool is_at_pause() const {
     return asked && asked->bound && collector.newest() + 1 == asked->from;
   }
@@ -379,11 +381,11 @@ struct Job::State : JobFigures {
   Seconds overhead() const;
   Seconds explained_by(std::span<const Seconds> computing) const;
   Seconds explained_usually() const;
-  /// Of the newest iteration, had it been at all-max: with what was late in it alone.
+  /// Returns the time that the newest iteration, with its own lateness, would take at all-max.
   Seconds explained_at_all_max() const { return std::max(explained_usually(), late_at_all_max); }
   Seconds all_max_time() const;
   double all_max_error() const;
-  /// Whether the objective promises something that could be broken.
+  /// Returns true if the objective promises a time that iterations can exceed.
   bool promises_time() const { return allowed(Seconds{1}) > Seconds{0}; }
   Seconds allowed(Seconds fastest) const;
   double errors_needed() const;
@@ -438,7 +440,7 @@ struct Job::State : JobFigures {
   void observe_iteration(const FinishedIteration& iteration);
   void take_estimate(std::uint64_t ticket, const Result<plan::PlanTable>& made);
 
-  // As it was stored: job_snapshot.cc.
+  // Restoring from a snapshot: job_snapshot.cc.
   void read_wanted(Fields& fields, Diagnostics& diagnostics);
   void read_history(Fields& fields, Diagnostics& diagnostics, Seconds now);
   void read_costs(Fields& fields, Diagnostics& diagnostics);
@@ -453,14 +455,14 @@ struct Job::State : JobFigures {
   plan::ScheduleWork work;
   std::string specification;          ///< digest of `specification_text`
   std::string specification_text;     ///< as `job_spec_json` writes it
-  bool specification_changed = true;  ///< it is to be stored
+  bool specification_changed = true;  ///< true if it must be stored
   std::string incarnation;  ///< chosen at random; after each succession with a '.' and a count
   Phase phase;
-  std::optional<JobPhase> asleep;  ///< in which phase it was stored; see `Job::go_on`
+  std::optional<JobPhase> asleep;  ///< stored phase; nullopt if awake, see `Job::go_on`
   Seconds heard{};
   std::optional<Seconds> ended;
   RankBook ranks;
-  std::uint64_t start = 0;  ///< of training, whose ranks these are; rises
+  std::uint64_t start = 0;  ///< number of the start of training whose ranks these are; rises
   std::vector<Gathering> gatherings;
   struct Proposal {
     std::unique_ptr<State> state;
@@ -468,100 +470,99 @@ struct Job::State : JobFigures {
   };
   std::vector<Proposal> proposals;
   std::vector<Refusal> refusals;  ///< oldest first
-  int events_of_others = 0;       ///< events of what others do since
+  int events_of_others = 0;       ///< caused by other clients since `others_counted_since`
   Seconds others_counted_since{};
   IterationCollector collector;
   std::shared_ptr<const plan::PlanTable> plans;
   std::optional<Profile> profile;  ///< from which `plans` was made, or is being made
-  // By `profile`:
+  // Derived from `profile`:
   std::optional<plan::PipelineTimes> times;
   Seconds usual_time{};                  ///< of a pipeline at all-max
   std::vector<Megahertz> highest_known;  ///< clock of each stage
   std::vector<Seconds> fastest_time;     ///< of each stage's computations at all-max
-  std::vector<Joules> fastest_energy;    ///< the same, of a GPU
-  plan::ClockClient plans_for =
-      plan::ClockClient::kAny;  ///< for which `plans` was made, or is being made
-  std::vector<std::vector<MeasuredClock>> measured;  ///< by the last profiler that was done
-  std::vector<Megahertz> highest_measured;           ///< of each stage's GPUs when it was measured
-  bool plans_due = false;  ///< from `profile`, asked for: there are none yet, or better ones come
+  std::vector<Joules> fastest_energy;    ///< of each stage's computations at all-max, per GPU
+  plan::ClockClient plans_for = plan::ClockClient::kAny;  ///< of `plans`, made or requested
+  std::vector<std::vector<MeasuredClock>> measured;       ///< by the last profiler that finished
+  std::vector<Megahertz> highest_measured;  ///< of each stage's GPUs when it was measured
+  bool plans_due = false;  ///< true if first or better plans from `profile` are requested
   StragglerDetector detector;
   LateClocks late_clocks;
   DriftWatch drift;
 
   std::deque<Deployment> deployments;  ///< by rising version
-  std::uint64_t version = 0;           ///< of the newest, ever
+  std::uint64_t version = 0;           ///< newest version ever
   std::uint64_t judged_from = 0;       ///< version from which iterations compare with `profile`
-  std::uint64_t ticket = 0;            ///< of the newest characterization asked for
-  std::uint64_t plans_ticket = 0;      ///< of those for `plans`
-  std::uint64_t objective_ticket = 0;  ///< of a plan for the objective; 0: none is being made
-  std::uint64_t search_ticket = 0;     ///< of a search for better than the plan for the objective
-  std::optional<Objective> objective_asked;  ///< `aim`, by which the last one was asked for
-  bool redeploy = false;                     ///< once it is known where the ranks are
+  std::uint64_t ticket = 0;            ///< of the newest request for plans
+  std::uint64_t plans_ticket = 0;      ///< of the newest request for `plans`
+  std::uint64_t objective_ticket = 0;  ///< of the request for an objective plan; 0 if none runs
+  std::uint64_t search_ticket = 0;     ///< of the search for a better objective plan
+  std::optional<Objective> objective_asked;  ///< `aim` at the last request for an objective plan
+  bool redeploy = false;  ///< true until it is known in which iteration the ranks are
 
   std::vector<plan::Straggler> declared_stragglers;
   std::vector<WatchedPipeline> watched_pipelines;  ///< by pipeline
   std::optional<Pace> pace;
-  Seconds pace_logged{};  ///< time of an iteration; 0: none, or not paced
+  Seconds pace_logged{};  ///< iteration time of the pace as last logged; 0 if none
   std::optional<AskedPause> asked;
-  std::uint64_t pauses = 0;              ///< numbers that were given to pauses
+  std::uint64_t pauses = 0;              ///< number of the newest pause
   std::optional<AskedPause> held_pause;  ///< see `withdraw_pause`
   std::deque<double> newest_times;       ///< of iterations
   Seconds newest_since{};                ///< when the newest iteration was first reported
-  int prompt_reports = 0;  ///< first ones of iterations that were on their way for no time
-  Seconds newest_event{};  ///< of the newest event
-  Seconds delivery{kUsualDelivery};  ///< that assignments may take to all ranks
-  std::uint64_t late_version = 0;    ///< assignments that came late to some rank
-  std::int64_t on_time_since = 0;    ///< iteration since which none came late
-  /// Ranks that could not be reached for a while, until they run by what holds.
+  int prompt_reports = 0;  ///< first reports of iterations, in a row, that arrived without delay
+  Seconds newest_event{};  ///< time of the newest event
+  Seconds delivery{kUsualDelivery};  ///< time allowed for assignments to reach all ranks
+  std::uint64_t late_version = 0;    ///< newest version that reached some rank late
+  std::int64_t on_time_since = 0;    ///< iteration since which no version was late
+  /// By rank: true if it was out of reach and has not run by the assignments in force since.
   std::vector<bool> away;
 
   AllMaxBaseline baseline;
   std::optional<std::int64_t> newest_all_max;  ///< the newest iteration in `baseline`; not stored
   PromiseGuard guard;
-  bool review_due = false;                       ///< pipelines are others than decided upon
+  bool review_due = false;  ///< true if slow pipelines have changed since the last decision
   std::int64_t next_probe = 0, probe_pause = 0;  ///< iterations
-  int probes_in_vain = 0;                        ///< in a row
-  std::int64_t newest_whole = -1;  ///< iteration that all ranks have reported by one version
-  std::int64_t whole_again = -1;   ///< the first after long without any; -1: it is not that long
-  std::int64_t warm_from = -1;     ///< the first iteration that counts; -1: none has ended
+  int probes_in_vain = 0;                        ///< probes without a result, in a row
+  std::int64_t newest_whole = -1;  ///< newest iteration reported by all ranks by one version
+  std::int64_t whole_again = -1;   ///< first such iteration after a long gap; -1 if none
+  std::int64_t warm_from = -1;     ///< first iteration after the warm-up; -1 if none has ended
   std::int64_t calm_since = 0;     ///< iteration since which the promise was kept
-  std::int64_t calm = kUsualCalm;  ///< iterations after which less is reserved
+  std::int64_t calm = kUsualCalm;  ///< iterations of kept promise until `reserve` decreases
   std::int64_t energy_from = 0;    ///< iteration from which drift of energy counts
-  std::int64_t faster_from = 0;    ///< iteration from which it counts that stages are faster
+  std::int64_t faster_from = 0;    ///< iteration from which faster stages count
   std::vector<std::deque<double>> energy_ratios;  ///< of each stage's computations, over `profile`
 
-  /// Iteration from which plans are tried again: they did not keep the promise, so it is all-max
-  /// until then, also where training starts again meanwhile. None: plans are in force.
+  /// Iteration from which plans are tried again after they broke the promise. Until then the job
+  /// runs at all-max, even if training starts again. Nullopt if plans are in force.
   std::optional<std::int64_t> retry_at;
-  int rollbacks = 0;                  ///< that make the next one longer; fewer after calm
-  std::vector<Rescaling> rescalings;  ///< the last ones
-  int holds = 0;                      ///< for these, in a row
-  std::vector<Finding> findings;      ///< the last ones
-  /// Of stages whose GPUs were held to a clock, what they cost before.
+  int rollbacks = 0;                  ///< each makes the next one longer; decreases after calm
+  std::vector<Rescaling> rescalings;  ///< recent ones
+  int holds = 0;                      ///< times in a row that rescalings led to all-max
+  std::vector<Finding> findings;      ///< recent ones
+  /// By stage: costs before its GPUs were held to a clock.
   std::map<int, std::vector<InstructionProfile>> unheld;
   /// For each group, one bit for each of the newest iterations: set if the group was held to a
   /// clock. Empty before the first such iteration.
   std::vector<std::uint8_t> held;
-  std::int64_t profiling_began = 0, last_profiling = 0;  ///< iterations, of the last one
+  std::int64_t profiling_began = 0, last_profiling = 0;  ///< its first and last iteration
   Savings savings;
   Joules reported_energy{};
-  std::int64_t newest_stored = -1;  ///< iteration; of those before the job was stored
-  Seconds saved_stored{};           ///< when a snapshot was last asked for because of it
+  std::int64_t newest_stored = -1;  ///< newest iteration when the job was stored
+  Seconds saved_stored{};           ///< when savings last caused a snapshot
   Seconds created{};
-  Seconds taken_up{};  ///< by this server
+  Seconds taken_up{};  ///< when this server took over the job
   bool silence_logged = false, not_set_logged = false, stalls_logged = false;
-  std::map<std::size_t, int> not_set;  ///< reports in a row of ranks whose clocks were not set
+  std::map<std::size_t, int> not_set;  ///< by rank: reports in a row with clocks that were not set
 
   JobEffects effects;
-  std::vector<float> relative;  ///< scratch: of each group
-  Seconds late_at_all_max{};    ///< scratch: makespan of this iteration's latest pipeline; 0: none
+  std::vector<float> relative;  ///< scratch: of each group, computation time over prediction
+  Seconds late_at_all_max{};    ///< scratch: makespan of the latest pipeline at all-max; 0 if none
 
   static constexpr std::int64_t kNever = 9'000'000'000'000'000;  ///< iteration
   static constexpr Seconds kUsualDelivery{0.25};
   static constexpr std::int64_t kUsualCalm = 1000;
-  static constexpr std::int64_t kChangesWithin = 500;  ///< iterations: these count together
+  static constexpr std::int64_t kChangesWithin = 500;  ///< iterations; older changes do not count
 
-  /// Iterations at all-max after a change, of which there have been so many.
+  /// Returns the iterations at all-max after a change that follows `changes` others.
   static std::int64_t pause_after(int changes) {
     constexpr int kMostDoublings = 4;
     return std::int64_t{20} << std::min(changes, kMostDoublings);

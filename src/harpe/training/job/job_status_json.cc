@@ -53,8 +53,8 @@ Json refusals_json(const std::vector<Refusal>& refusals, const Shown& shown) {
   return list;
 }
 
-/// Time and energy of a plan, against the fastest possible iteration and all-max, and against the
-/// least energy that is proven to be needed for its time.
+/// Returns the time and energy of a plan, compared with the fastest possible iteration, with
+/// all-max, and with the least energy that is proven to be needed for its time.
 Json plan_figures(const plan::PlanTable& table, Seconds time, Joules energy,
                   const std::optional<double>& gap) {
   const auto known = [&](double value) { return gap ? Json(value) : Json(nullptr); };
@@ -68,8 +68,8 @@ Json plan_figures(const plan::PlanTable& table, Seconds time, Joules energy,
           {"gap", known(gap.value_or(0))}};
 }
 
-/// Returns the best clock for all GPUs that is no slower than a plan of the job's table. Null if no
-/// clock is, or if a pipeline waits for a straggler: its GPUs have clocks and times of their own.
+/// Returns the best clock for all GPUs that is no slower than a plan of the job's table. Null if
+/// there is none, or if pipelines wait for a straggler, whose GPUs have their own clocks and times.
 Json one_clock_json(const Job& job, const JobStatus& status, const plan::TablePlan& plan) {
   if (!status.stragglers.empty() || status.objective.is_straggler()) return nullptr;
   const plan::PlanTable& table = *job.plans();
@@ -133,8 +133,8 @@ Json slow_workers_json(const JobStatus& status) {
   return workers;
 }
 
-/// Returns what each pipeline's iteration takes by its plan: stragglers first where there are more
-/// than are shown, then by number. A plan of other costs than the pipeline's own takes it longer.
+/// Returns the iteration time of each pipeline by its plan, by number. If there are too many,
+/// stragglers are preferred. A plan that ignores a pipeline's own costs takes longer by its factor.
 Json pipelines_json(std::vector<PipelineState> states) {
   const std::size_t shown = std::min(states.size(), kPipelinesShown);
   std::ranges::partial_sort(
@@ -152,8 +152,8 @@ Json pipelines_json(std::vector<PipelineState> states) {
   return list;
 }
 
-/// Returns the clocks of the newest assignments, of each stage of the first pipeline that is no
-/// straggler. Empty while there are no assignments.
+/// Returns the clocks of each stage of the first healthy pipeline in the newest assignments. Empty
+/// if there are none.
 Json stage_clocks_json(const Job& job, const std::vector<PipelineState>& states) {
   const auto healthy = std::ranges::find(states, 1.0, &PipelineState::factor);
   const int pipeline = healthy == states.end() ? 0 : healthy->pipeline;
@@ -162,7 +162,7 @@ Json stage_clocks_json(const Job& job, const std::vector<PipelineState>& states)
     const std::vector<StageAssignment> assignments = job.assignments(pipeline, stage);
     if (assignments.empty()) return list;
     std::vector<Megahertz> clocks = assignments.back().clocks;
-    std::erase(clocks, Megahertz{0});  // the clock stays as it is
+    std::erase(clocks, Megahertz{0});  // 0: the clock is left unchanged
     if (clocks.empty()) continue;
     const auto [lowest, highest] = std::ranges::minmax_element(clocks);
     list.push_back(
@@ -185,8 +185,8 @@ Json pause_json(const Job& job, const PauseState& pause, const Shown& shown) {
           {"why", pace ? pace->why : ""}};
 }
 
-// Short however many pipelines there are. Plans of stragglers' own costs, and all-max, have no
-// place in the job's table.
+// The list stays short with many pipelines. Plans for stragglers' own costs, and all-max, are not
+// in the job's table.
 Json running_plans_json(const Job& job) {
   Json list = Json::array(), others = Json::array();
   if (job.plans() == nullptr) return list;

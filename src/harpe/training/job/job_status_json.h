@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Where a job stands, as JSON, and what people declare of it. Only for `.cc` files.
+/// The status of a job as JSON, and parsers of stragglers and paces. Only for `.cc` files.
 
 #include <functional>
 #include <nlohmann/json.hpp>
@@ -17,30 +17,31 @@ class Fields;
 
 namespace harpe::training {
 
-/// Phase, progress, stragglers, predictions, savings. \param shown  a time of the job's clock in
-/// seconds since 1970
+/// Returns the job's phase, progress, stragglers, predictions and savings.
+/// \param shown  converts a time of the job's clock to seconds since 1970
 nlohmann::ordered_json job_status_json(const Job& job,
                                        const std::function<Seconds(Seconds)>& shown);
 
-/// What has become of a pause; null where none is asked for. Its "resumes" is the pace's.
+/// Returns the state of a pause; null if none is requested. Its "resumes" is the pace's.
 nlohmann::ordered_json pause_json(const Job& job, const PauseState& pause,
                                   const std::function<Seconds(Seconds)>& shown);
 
-/// The member "plans" of it: those that run, and on how many pipelines.
+/// Returns the status member "plans": the running plans, and the number of pipelines of each.
 nlohmann::ordered_json running_plans_json(const Job& job);
 
-/// \param now  by the job's clock, to which "for_s" is added; \param wall  the same moment in
-/// seconds since 1970, in which "until" is given
+/// Parses the declaration of a straggler.
+/// \param now   by the job's clock, to which "for_s" is added
+/// \param wall  the same moment in seconds since 1970, the unit of "until"
 Result<plan::Straggler> parse_straggler(std::string_view text, int pipeline, Seconds now,
                                         Seconds wall);
 
-// A job's pace as JSON: how it is set from outside, stored, and shown by its status.
+// A job's pace as JSON, for requests, snapshots and the status.
 
-/// "iteration_time_s", "pause", "resumes", "why", on one line; null where there is none.
+/// Returns "iteration_time_s", "pause", "resumes" and "why" on one line; null for an unset time.
 std::string pace_json(const Pace& pace);
-/// The same members, each of which may be left out. Errors go to those of `fields`.
+/// Reads these members, each of which is optional. Errors are added to those of `fields`.
 Pace read_pace(Fields& fields);
-/// As people set it; none where it neither names a time nor asks for a pause.
+/// Parses the pace of a request; nullopt if it has neither an iteration time nor a pause.
 Result<std::optional<Pace>> parse_pace(std::string_view text);
 
 }  // namespace harpe::training

@@ -1,4 +1,4 @@
-// Pipelines that are slower than others: found or declared, followed, with plans of their own.
+// Pipelines that are slower than others, detected or declared: their measurement and own plans.
 
 #include <algorithm>
 #include <cmath>
@@ -13,15 +13,14 @@
 namespace harpe::training {
 namespace {
 
-constexpr double kSameTime = 0.005;    // relative, of times that are not worth a new plan
-constexpr double kSameFactor = 0.015;  // the same of factors: they change by 2 % at least
-/// The same in deviations of single iterations: the medians of eight have 0.44 of it.
+constexpr double kSameTime = 0.005;    // relative; smaller changes of time are not worth a new plan
+constexpr double kSameFactor = 0.015;  // relative, of factors, which change by at least 2 %
+/// In standard deviations of single iterations, of which the median of eight has 0.44.
 constexpr double kSameNoise = 1.5, kSameFactorNoise = 2.5, kMedianNoise = 0.44;
-constexpr double kErrorsBetweenFactors =
-    3;                                    // standard errors by which factors differ that are alike
-constexpr double kLeastFactor = 1.005;    // of a straggler; below, slack takes it up
-constexpr double kLeastOutside = 0.02;    // of the fastest time: a delay that has to be seen
-constexpr std::size_t kMostWatched = 16;  // pipelines with plans of their own: each takes a search
+constexpr double kErrorsBetweenFactors = 3;  // standard errors within which factors are alike
+constexpr double kLeastFactor = 1.005;       // of a straggler; slack absorbs smaller ones
+constexpr double kLeastOutside = 0.02;  // of the fastest time; smaller declared delays are ignored
+constexpr std::size_t kMostWatched = 16;  // pipelines with their own plans: each needs a search
 
 bool differ(Seconds one, Seconds other, double by) {
   return std::abs(one / other - 1) > by;
@@ -32,7 +31,7 @@ bool differ(std::span<const double> some, std::span<const double> others, double
                              [by](double a, double b) { return std::abs(a / b - 1) < by; });
 }
 
-/// Factors that differ by no more than noise become their mean.
+/// Replaces factors that differ by no more than noise with their mean.
 void level(std::vector<double>& factors, double noise) {
   const auto [least, most] = std::ranges::minmax(factors);
   if (most > least * (1 + noise)) return;
@@ -62,7 +61,7 @@ WatchedPipeline& Job::State::watch(int pipeline_number) {
   return *watched_pipelines.insert(position, std::move(fresh));
 }
 
-/// Of each stage's computations, as far as that is known.
+/// Returns the factor of each stage's computations, 1 if not known.
 std::vector<double> Job::State::factors_of(int pipeline_number) const {
   std::vector<double> factors;
   for (int stage = 0; stage < spec.shape.stages; ++stage) {
@@ -78,7 +77,8 @@ bool Job::State::is_slow(int pipeline_number) const {
   return false;
 }
 
-/// Takes over what the pipeline's times say. \returns  whether that is something else than before
+/// Updates the costs of the pipeline from its measured times.
+/// \returns  true if they have changed
 bool Job::State::measure(WatchedPipeline& one) {
   plan::SlowPipeline& slow = one.slow;
   const double noise = detector.deviation();
@@ -104,7 +104,7 @@ bool Job::State::measure(WatchedPipeline& one) {
   return changed;
 }
 
-/// Follows the pipelines that have costs of their own.
+/// Updates the pipelines that have their own costs.
 void Job::State::settle(const FinishedIteration& iteration) {
   for (const SlowWorker& worker : detector.workers()) {
     const bool room = watched_pipelines.size() < kMostWatched;
@@ -131,7 +131,7 @@ void Job::State::settle(const FinishedIteration& iteration) {
       continue;
     }
     if (!slow.settled) continue;
-    // Its costs are others than those it was planned with: what it can do is to be seen again.
+    // Its costs differ from the planned ones, so its fastest time must be measured again.
     const double noise = std::max(kSameFactor, kSameFactorNoise * detector.deviation());
     if (!differ(factors_of(slow.pipeline), slow.factors, noise)) continue;
     slow.settled = false;
@@ -143,7 +143,7 @@ void Job::State::settle(const FinishedIteration& iteration) {
   }
 }
 
-/// At all-max, that tell what a pipeline can do.
+/// Returns the number of iterations at all-max that measure a pipeline.
 int Job::State::iterations_to_settle() const {
   constexpr double kLittle = 0.004, kMuch = 0.012;
   const double noise = detector.deviation();
@@ -168,9 +168,9 @@ void Job::State::settle_at_all_max(WatchedPipeline& one, std::int64_t iteration)
   review_due = review_due || first || changed;
 }
 
-/// What the state of stages and pipelines asks for.
+/// Responds to changes of stages and pipelines.
 void Job::State::review(Seconds now) {
-  if (probe() != nullptr) return;  // all hurry as it is
+  if (probe() != nullptr) return;  // all run at all-max anyway
   if (review_stages(now) || measure_unsteady(now)) return;
   if (!std::exchange(review_due, false)) return;
   std::string why = "stragglers have healed";
@@ -215,7 +215,7 @@ CharacterizeRequest Job::State::own_plans_request(const WatchedPipeline& one) co
           .learned_latency = late_clocks.learned()};
 }
 
-/// For one pipeline at a time, the slowest first.
+/// Requests plans for one pipeline at a time, the slowest first.
 void Job::State::ask_for_own_plans() {
   if (deployments.empty() || deployments.back().purpose != StageAssignment::Purpose::kPlan) return;
   if (std::ranges::any_of(watched_pipelines, [](const auto& one) { return one.own_ticket != 0; }))
@@ -237,7 +237,7 @@ void Job::State::ask_for_own_plans() {
 void Job::State::take_own_plans(WatchedPipeline& one, Result<plan::PlanTable> table, Seconds now) {
   one.own_ticket = 0;
   one.own_failed = !table.ok() || !fits(*table);
-  // Of costs that are others by now.
+  // If the pipeline is not settled, its costs have changed since the request.
   const bool current = one.slow.settled;
   if (!one.own_failed && current) {
     one.slow.own = std::make_shared<const plan::PlanTable>(*std::move(table));
@@ -262,7 +262,8 @@ void Job::State::declare(const plan::Straggler& straggler) {
   if (times) measure(one);
 }
 
-/// Healed, by the word of someone who knows. If it is not, its times will show.
+/// Removes a pipeline that is declared healthy, or whose declaration has expired. If it is still
+/// slow, its times will show it.
 void Job::State::withdraw(int pipeline_number) {
   std::erase_if(watched_pipelines,
                 [&](const auto& one) { return one.slow.pipeline == pipeline_number; });
@@ -270,7 +271,7 @@ void Job::State::withdraw(int pipeline_number) {
     detector.assume(spec.shape.group(pipeline_number, stage), 1);
 }
 
-/// As decisions take them.
+/// Returns the slow pipelines for the choice of plans.
 std::vector<plan::SlowPipeline> Job::State::slow_pipelines() const {
   std::vector<plan::SlowPipeline> all;
   for (const WatchedPipeline& one : watched_pipelines) {
@@ -280,7 +281,7 @@ std::vector<plan::SlowPipeline> Job::State::slow_pipelines() const {
   return all;
 }
 
-/// What is declared of a pipeline outweighs what was detected.
+/// Returns all stragglers. A declared factor takes precedence over a detected one.
 std::vector<plan::Straggler> Job::State::all_stragglers() const {
   std::vector<plan::Straggler> all = declared_stragglers;
   if (!times) return all;

@@ -11,17 +11,16 @@ namespace harpe::training {
 namespace {
 
 constexpr std::size_t kNewest = 8, kFewestIterations = 4;  // iterations
-// Changes that come sooner cost less than a measurement can tell; no GPU takes longer than the
-// last.
+// Shorter latencies cost less than measurements resolve; no GPU takes longer than the longest.
 constexpr Seconds kShortest{0.5e-3}, kLongest{0.5};
 constexpr double kStep = 1.25;
 constexpr int kRefinements = 8;
-constexpr double kLeftUnexplained = 0.25;  // of squared differences
-// Replayed for one latency: some 50 are tried, on the thread of the job. Of long lists a few stages
-// tell as much as all.
+constexpr double kLeftUnexplained = 0.25;  // share of squared differences
+// Most instructions replayed for one latency: about 50 latencies are tried on the thread of the
+// job. In long lists, a few stages show as much as all.
 constexpr std::size_t kMostInstructions = 4096;
 
-/// The lists of a plan, as a replay takes them.
+/// Returns the lists of a plan for a replay.
 std::vector<std::vector<PlannedInstruction>> lists_of(const Schedule& schedule,
                                                       const plan::TablePlan& plan) {
   std::vector<std::vector<PlannedInstruction>> lists;

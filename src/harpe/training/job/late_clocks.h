@@ -1,11 +1,11 @@
 #pragma once
 /// \file
-/// How late clocks come, learned from what computations take by a plan.
+/// The lateness of clocks, learned from the times of computations by a plan.
 ///
-/// Where each change of clock comes L late, the computations after it take what `replay_stage`
-/// says: longer after a lower clock, shorter after a higher one. The L whose replay is nearest to
-/// what was measured, instruction kind by kind on each stage, is how late clocks come, if it
-/// explains most of what is measured beyond the plan.
+/// If each change of clock takes effect L late, the computations after it take the times of
+/// `replay_stage`: longer after a lower clock, shorter after a higher one. The lateness is the L
+/// whose replay is nearest to the measured times of the instruction kinds of each stage, if it
+/// explains most of their difference to the plan.
 
 #include <cstdint>
 #include <deque>
@@ -31,7 +31,7 @@ class LateClocks {
   /// Returns the median of each work item in the newest iterations; empty if too few are known.
   std::vector<double> measured() const;
 
-  /// The latency that plans count at least; 0 s: nothing was learned.
+  /// Returns the least latency that plans must count; 0 s if nothing was learned.
   Seconds learned() const { return learned_; }
   void learn(Seconds latency) { learned_ = latency; }
 
@@ -41,9 +41,9 @@ class LateClocks {
   Seconds learned_{0};
 };
 
-/// Returns how late each change of clock comes by what was measured of a plan, or nullopt if
-/// lateness explains less than three quarters of it.
-/// \param measured  seconds of one instruction of each work item; NaN: not known
+/// Returns the lateness of clock changes that best explains the measured times by a plan, or
+/// nullopt if it explains less than three quarters of their squared differences to the plan.
+/// \param measured  seconds of one instruction of each work item; NaN if not known
 std::optional<Seconds> latency_of(const Schedule& schedule, const plan::ScheduleWork& work,
                                   const Profile& profile, const plan::TablePlan& plan,
                                   std::span<const double> measured);

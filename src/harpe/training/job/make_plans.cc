@@ -12,7 +12,7 @@
 namespace harpe::training {
 namespace {
 
-/// Instructions at any setting but that of all-max take `reserve` longer.
+/// Returns a profile whose instructions take `reserve` longer at any setting except all-max.
 Profile with_reserve(const Profile& profile, double reserve) {
   std::vector<InstructionProfile> entries(profile.entries().begin(), profile.entries().end());
   for (InstructionProfile& entry : entries) {
@@ -24,7 +24,7 @@ Profile with_reserve(const Profile& profile, double reserve) {
   return profile.with_entries(std::move(entries));
 }
 
-/// By the profile that iterations are compared with.
+/// Recounts the plans with the profile that iterations are compared with, if it is another one.
 void recount(const JobSpec& spec, const CharacterizeRequest& request, const Frontier& frontier,
              plan::PlanTable& plans) {
   if (request.reserve > 0 || request.compare_with || spec.fit)

@@ -14,7 +14,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Type = JsonValue::Type;
 
-/// A member of each.
+/// Returns one member of each item as a list.
 template <class Item, class Member>
 Json column(const std::vector<Item>& items, Member Item::* member) {
   Json list = Json::array();

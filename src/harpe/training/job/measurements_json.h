@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// What a job has measured, in its snapshot. Only for `.cc` files.
+/// The measurements of a job in its snapshot. Only for `.cc` files.
 
 #include <cstddef>
 #include <vector>
@@ -21,13 +21,13 @@ std::vector<std::vector<MeasuredClock>> read_measured(const JsonValue* value,
                                                       Diagnostics& diagnostics,
                                                       const plan::ScheduleWork& work);
 
-/// Of profiling that goes on later.
+/// The state of profiling that will be continued later.
 nlohmann::ordered_json kept_json(const Profiler::Kept& kept);
 Profiler::Kept read_kept(const JsonValue& object, Diagnostics& diagnostics,
                          const plan::ScheduleWork& work);
 
 nlohmann::ordered_json baseline_json(const AllMaxBaseline& baseline);
-/// Reads a baseline. Members that an older version did not write are measured again.
+/// Reads a baseline. Values that an older version did not write are measured again.
 void read_baseline(const JsonValue& object, Diagnostics& diagnostics, std::size_t stages,
                    AllMaxBaseline& baseline);
 

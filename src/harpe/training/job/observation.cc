@@ -34,9 +34,9 @@ Megahertz nearest_clock(const GpuModel& gpu, Megahertz clock) {
                      gpu.max_clock.value)};
 }
 
-constexpr double kLeastWeight = 0.01;  // of the newest iteration in the means
-constexpr double kLongestCounted = 3;  // of the mean: one with a checkpoint in it counts so much
-constexpr double kLeastIdle = 0.02;    // share of an iteration from which waiting power is known
+constexpr double kLeastWeight = 0.01;  // least weight of the newest iteration in the means
+constexpr double kLongestCounted = 3;  // times the mean, such as for one with a checkpoint
+constexpr double kLeastIdle = 0.02;    // share of waiting time that shows waiting power
 
 bool all_finite(const std::vector<float>& values) {
   return std::ranges::all_of(values, [](float value) { return std::isfinite(value); });
@@ -74,7 +74,7 @@ Profile assumed_profile(const Observation& observed, const plan::ScheduleWork& w
     Megahertz highest = gpu.max_clock;
     if (const auto clock = observed.stage(stage).clock) {
       highest = nearest_clock(gpu, *clock);
-      gpu.power_limit = kNoLimit;  // it is in that clock
+      gpu.power_limit = kNoLimit;  // the measured clock includes its effect
     }
     const std::vector<plan::WorkItem>& items = work.stage(stage);
     for (std::size_t k = 0; k < items.size(); ++k) {

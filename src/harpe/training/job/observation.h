@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// Times and energies of the iterations of an observed job, at the clocks that its GPUs have: means
-/// over its pipelines and about its hundred newest iterations.
+/// Times and energies of the iterations of an observed job, at the clocks of its GPUs: means over
+/// its pipelines and roughly its hundred newest iterations.
 ///
 /// A stage works while its computations run. For the rest of an iteration it waits: for other
 /// stages, transfers, other pipelines, data, or the optimizer.
@@ -32,20 +32,20 @@ struct ObservedStage {
   Seconds work{};                           ///< in its computations
   Seconds waiting{};                        ///< the rest
   std::optional<Joules> energy = {};        ///< of the whole iteration
-  std::optional<Megahertz> clock = {};      ///< while it computes; none: not reported
-  std::optional<Watts> waiting_power = {};  ///< none: not measured, or it hardly waits
+  std::optional<Megahertz> clock = {};      ///< while it computes; nullopt if not reported
+  std::optional<Watts> waiting_power = {};  ///< nullopt if not measured, or if it hardly waits
 };
 
 /// The saving of plans without slowdown, estimated by a model of the GPUs.
 struct EstimatedSaving {
-  /// Fractions of the energy of an iteration; none: not known, or not yet.
+  /// Fractions of the energy of an iteration; nullopt if not known (yet).
   std::optional<double> least = {}, most = {};
-  std::string basis = {};  ///< "model of a100-sxm"; why there is none, where there is none
+  std::string basis = {};  ///< "model of a100-sxm", or the reason why there is no estimate
   friend bool operator==(const EstimatedSaving&, const EstimatedSaving&) = default;
 };
 
 struct ObservedJob {
-  std::int64_t iterations = 0;  ///< that were observed
+  std::int64_t iterations = 0;  ///< number of observed iterations
   Seconds iteration_time{};
   std::vector<ObservedStage> stages;  ///< empty before the first iteration
   std::optional<int> longest = {};    ///< the stage that works longest
@@ -62,9 +62,9 @@ class Observation {
 
   std::int64_t iterations() const { return means_.iterations; }
   Seconds iteration_time() const { return {means_.iteration_time}; }
-  /// Mean time of an instruction of a work item (`ScheduleWork::first` + position).
+  /// Returns the mean time of an instruction of a work item (`ScheduleWork::first` + position).
   Seconds time(std::size_t item) const { return {means_.item_time[item]}; }
-  /// Mean energy of the instruction on one GPU; nullopt if it was not measured.
+  /// Returns the mean energy of the instruction on one GPU; nullopt if it was not measured.
   std::optional<Joules> energy(std::size_t item) const;
   ObservedStage stage(int stage) const;
   ObservedJob summary(const EstimatedSaving& saving) const;
@@ -72,7 +72,7 @@ class Observation {
   /// The whole state, for the store.
   struct Means {
     std::int64_t iterations = 0;
-    std::int64_t measured = 0;  ///< of these: with all energies
+    std::int64_t measured = 0;  ///< number of iterations with all energies
     double iteration_time = 0;
     std::vector<double> item_time, item_energy;  ///< by work item; joules of one GPU
     std::vector<double> stage_energy;            ///< of one GPU, waiting included
@@ -80,7 +80,7 @@ class Observation {
     std::vector<double> stage_clock;             ///< MHz
   };
   const Means& means() const { return means_; }
-  /// Restores the state. \pre it is of a job with the same specification
+  /// Restores the state. \pre the state is of a job with the same specification
   void restore(Means means) { means_ = std::move(means); }
 
  private:
@@ -91,15 +91,15 @@ class Observation {
 
 // Estimates of the savings of plans in observed training, from a model of its GPUs.
 //
-// The model predicts the cost of an instruction at clocks that were not tried. Three of its
+// The model predicts the cost of an instruction at clocks that were not measured. Three of its
 // parameters are uncertain: the share of work that is bound by memory, the power that does not
 // depend on the clock, and the lowest voltage. All three are varied together over the range of
 // measured GPUs (docs/gpu-models.md), once so that plans save least and once so that they save
 // most. So the saving is a range, never a point.
 //
 // Plans are compared with the clock that was read from the GPUs, and do not exceed it. If no clock
-// was read, GPUs are assumed to run at their highest clock, limited by power alone. Pure
-// functions.
+// was read, GPUs are assumed to run at their highest clock, limited only by power. All functions
+// here are pure.
 
 enum class Assumption : unsigned char { kSavesLeast, kSavesMost };
 inline constexpr std::array kAssumptions{Assumption::kSavesLeast, Assumption::kSavesMost};

@@ -9,11 +9,11 @@
 namespace harpe::training {
 namespace {
 
-constexpr double kFaster = 0.05;  // than at a higher clock: more than noise and throttling do
+constexpr double kFaster = 0.05;  // than at a higher clock; noise and throttling explain less
 constexpr int kMostAnew = 2;
 
-/// Returns at most `most_clocks` clocks from the lowest that is wanted: both ends, and evenly
-/// between.
+/// Returns at most `most_clocks` clocks down to the lowest wanted one: both ends, and clocks evenly
+/// spaced between them.
 std::vector<Megahertz> thinned(std::vector<Megahertz> clocks, const ProfilingOptions& options) {
   const auto below =
       std::ranges::find_if(clocks, [&](Megahertz clock) { return clock < options.lowest_clock; });
@@ -27,8 +27,8 @@ std::vector<Megahertz> thinned(std::vector<Megahertz> clocks, const ProfilingOpt
   return kept;
 }
 
-constexpr double kLeastWaiting = 0.02;  // share of the time from which waiting power is believed
-constexpr double kLeastError = 0.01;    // of an iteration's energy: waiting is known no better
+constexpr double kLeastWaiting = 0.02;  // share of the time needed to measure waiting power
+constexpr double kLeastError = 0.01;  // of an iteration's energy: the least error of waiting energy
 
 }  // namespace
 
@@ -163,8 +163,7 @@ MeasuredClock StageProfiling::conclude() const {
     const MeanWithError energy = mean_with_error(samples_.energy[k], samples_.error[k]);
     measured.energy.push_back({std::max(0.0, energy.mean)});
   }
-  measured.iteration_time = {
-      quantile(samples_.iteration_time, 0.5)};  // a stall is no clock's doing
+  measured.iteration_time = {quantile(samples_.iteration_time, 0.5)};  // clocks do not cause stalls
   return measured;
 }
 
@@ -321,7 +320,7 @@ void Profiler::account_waiting(const FinishedIteration& iteration,
     if (!std::isfinite(time) || !std::isfinite(energy) || !(variance > 0)) continue;
     // Least squares of energy = power x time.
     double &total = account_.wait_time[stage], &weight = account_.wait_weight[stage];
-    if (!(total > 0)) weight = 0;  // by noise: no power is known
+    if (!(total > 0)) weight = 0;  // negative because of noise: no power is known
     const double power = total > 0 ? account_.wait_energy[stage] / total : 0;
     total += time;
     weight += square(time) / variance;
@@ -365,7 +364,7 @@ Profiler::Next Profiler::add(const FinishedIteration& iteration, const std::vect
       stages_[stage].add(iteration, left_out, version_, time);
   }
 
-  // A block, the iterations until its end is in force, and one for a change of mind.
+  // The iterations of a block, those until its end is in force, and one for a change of decision.
   const double block = options_.iterations_per_clock + lead + 1;
   if (resting_) {
     if (!affordable(predicted_time(), block)) return Next::kStay;
@@ -385,8 +384,8 @@ Profiler::Next Profiler::add(const FinishedIteration& iteration, const std::vect
   return Next::kChange;
 }
 
-/// Begins stages again whose measurements include a group that is left out from now on. Returns
-/// true if any did.
+/// Restarts the stages whose measurements include a group that is left out from now on. Returns
+/// true if there are any.
 bool Profiler::start_over(const std::vector<bool>& left_out) {
   bool any = false;
   for (std::size_t group = 0; group < left_out.size(); ++group) {
@@ -397,7 +396,7 @@ bool Profiler::start_over(const std::vector<bool>& left_out) {
   return any;
 }
 
-/// Closes the clock of every stage that knows enough of it.
+/// Closes the clock of every stage that has enough samples of it.
 Profiler::Next Profiler::close_finished() {
   bool closed = false, anew = false;
   Seconds block_time{0};
@@ -466,7 +465,7 @@ ProfilingProgress Profiler::progress(int lead) const {
   const double full = account_.full_time;
   progress.slowdown = account_.base > 0 ? account_.extra / account_.base : 0;
 
-  // Block by block as `add` begins them: each once all-max has earned it.
+  // Simulates the blocks as `add` begins them: each after all-max has earned its extra time.
   const double block = usual_iterations() + lead + 1;
   double iterations = 0, extra = account_.extra, base = account_.base;
   for (std::size_t next = 0; next < left && full > 0; ++next) {
@@ -486,7 +485,7 @@ ProfilingProgress Profiler::progress(int lead) const {
   return progress;
 }
 
-/// Returns the iterations that a clock takes, as the clocks so far did.
+/// Returns the iterations that a clock needs, judged by the clocks so far.
 double Profiler::usual_iterations() const {
   const double usual = closed_ == 0 ? 0 : static_cast<double>(closed_iterations_) / closed_;
   return std::max(usual, static_cast<double>(options_.iterations_per_clock));

@@ -51,7 +51,7 @@ std::optional<PromiseGuard::Mean> PromiseGuard::mean(std::size_t most) const {
   const std::vector<double> newest = usual(count);
   const auto kept = static_cast<double>(newest.size());
   const double mean = std::accumulate(newest.begin(), newest.end(), 0.0) / kept;
-  // The deviation of few says little, and that of all nothing of a burst.
+  // The deviation of a few values is uncertain, and that of the whole window hides a burst.
   const double off = std::max(deviation(newest), deviation(usual(ratios_.size())));
   return Mean{.ratio = mean, .error = off / std::sqrt(kept), .iterations = count};
 }

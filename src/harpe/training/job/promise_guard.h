@@ -1,14 +1,14 @@
 #pragma once
 /// \file
-/// Whether iterations keep the promise of the job's objective.
+/// A test that iterations keep the promise of the job's objective.
 ///
-/// Each iteration's time goes in over what the objective allows it, which follows from what the
-/// same machines take at all-max. The promise is broken when the mean over the newest 8, 16, 32, 64
-/// or 100 iterations is more than `tolerance` and more than some standard errors above 1; those
-/// follow from their deviation and from that of the whole window, since 8 say little of it. Single
-/// iterations of more than `stall` times what is allowed (checkpoints, collectives that hang) are
-/// counted apart, and of the others the longest tenth is left out: what happens as seldom is no
-/// plan's doing.
+/// Its input is the ratio of each iteration's time to the time that the objective allows, which
+/// follows from the time of the same machines at all-max. The promise is broken if the mean ratio
+/// of the newest 8, 16, 32, 64 or 100 iterations is above 1 by more than `tolerance` and by more
+/// than some standard errors. These use the larger of the deviations of those iterations and of the
+/// whole window, because 8 iterations alone give a poor estimate. Iterations of more than `stall`
+/// times the allowed time (checkpoints, hanging collectives) are only counted. The longest tenth of
+/// the others is left out, because plans do not cause events that are so rare.
 ///
 /// Not thread-safe.
 
@@ -32,32 +32,32 @@ class PromiseGuard {
   explicit PromiseGuard(Options options) : options_(options) {}
   PromiseGuard() : PromiseGuard(Options()) {}
 
-  /// Iterations come in rising order. \returns  whether this one was a stall
+  /// Adds an iteration; their numbers must rise. \returns  true if it was a stall
   bool add(std::int64_t iteration, Seconds time, Seconds allowed);
-  /// Of time over allowed.
+  /// Mean ratio of time to allowed time.
   struct Mean {
     double ratio = 1;
     double error = 0;  ///< standard error
     std::size_t iterations = 0;
   };
-  /// The newest iterations that take longer than allowed, where that is certain.
-  /// \param allowed_error  relative standard error of what is allowed
+  /// Returns the mean of the newest iterations; nullopt unless they are certain to take too long.
+  /// \param allowed_error  relative standard error of the allowed time
   /// \param errors         standard errors that make it certain
   std::optional<Mean> broken(double allowed_error, double errors = kErrors) const;
-  /// It is asked at each iteration, so that 3 would be exceeded by chance once in some hundred.
+  /// `broken` runs at each iteration: 3 would be exceeded by chance in one of some hundred.
   static constexpr double kErrors = 4;
-  /// Of the newest iterations, at most `most`; none without any.
+  /// Returns the mean of the newest iterations, at most `most`; nullopt if there are none.
   std::optional<Mean> mean(std::size_t most) const;
 
   std::size_t iterations() const { return ratios_.size(); }
   std::int64_t stalls() const { return stalls_; }
-  /// Forgets iterations from this one on, whose cause is known and answered.
+  /// Forgets the iterations from this one on, because their cause was found and handled.
   void forget_since(std::int64_t iteration);
-  /// Begins anew; stalls go on being counted.
+  /// Forgets all iterations, except the count of stalls.
   void reset() { ratios_.clear(); }
 
  private:
-  /// Of the newest iterations without the longest tenth, by rising value.
+  /// Returns the sorted ratios of the newest iterations without the longest tenth.
   std::vector<double> usual(std::size_t newest) const;
 
   struct Ratio {

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Who holds which place of a job, in one start of training. Not thread-safe.
+/// The holders of a job's places in one start of training. Not thread-safe.
 
 #include <cstddef>
 #include <limits>
@@ -21,7 +21,7 @@ struct RankHolder {
   std::string gpu;
   Watts power_limit{};  ///< of the GPU; 0: not stated
   Seconds heard{};
-  bool ended = false;       ///< it has reported that its training is over
+  bool ended = false;       ///< true if it has reported that its training is over
   bool asks_ahead = false;  ///< see `RankRegistration`
   bool registered() const { return !session.empty(); }
 };
@@ -39,7 +39,7 @@ class RankHolders {
 
   std::size_t size() const { return size_; }
   std::size_t parts() const { return parts_.size(); }
-  /// Number of places that take memory.
+  /// Returns the number of places that take memory.
   std::size_t places() const { return places_; }
   /// Returns true if the places of the part take memory.
   bool has_part(std::size_t part) const { return !parts_[part].empty(); }
@@ -82,53 +82,54 @@ class RankHolders {
 
  private:
   std::size_t size_;
-  std::vector<std::vector<RankHolder>> parts_;  ///< empty: none of its ranks has registered
+  std::vector<std::vector<RankHolder>> parts_;  ///< a part is empty if none of its ranks registered
   std::size_t places_ = 0;
   RankHolder none_;
 };
 
 class RankBook {
  public:
-  /// \param silence  after so long without a word, another process may take a place
-  /// \param sets_clocks  false: ranks may report no clocks, or none in common
+  /// \param silence      time without a request after which another process can take the place
+  /// \param sets_clocks  if false, ranks may have no clocks, or none in common
   RankBook(JobShape shape, Seconds silence, bool sets_clocks = true);
 
   struct Entered {
     int rank = 0;
-    bool changed = false;       ///< not a mere retry
-    bool fewer_clocks = false;  ///< than the ranks of its stage had in common before
+    bool changed = false;       ///< false for a retry
+    bool fewer_clocks = false;  ///< true if the ranks of its stage have fewer common clocks now
   };
-  /// Diagnostics: a place that the job does not have, clocks that leave none common to all ranks of
-  /// the stage; `kConflict`: the place is held. The first to enter says which run it is.
+  /// Gives the place to the rank. The first rank determines the run. Fails with diagnostics if the
+  /// job has no such place, or if no clock would be common to all ranks of the stage; with
+  /// `kConflict` if another process holds the place.
   Result<Entered> enter(const RankRegistration& registration, Seconds now);
 
-  /// Returns an error unless this session holds the place; notes that it has been heard of.
+  /// Notes that the rank was heard. Fails unless this session holds the place.
   Status hear(RankCoordinates coordinates, const std::string& session, Seconds now);
-  /// The training of the place's rank has ended in order: the place is free. The same again is
-  /// harmless.
+  /// Notes that the training of the rank has ended in order, which frees the place. Repeating it is
+  /// harmless. Fails unless this session holds the place.
   Status end(RankCoordinates coordinates, const std::string& session);
 
   const JobShape& shape() const { return shape_; }
   int registered() const { return registered_; }
   bool complete() const { return registered_ == shape_.ranks(); }
-  /// Bytes of ranks that have registered, about: see `memory_of_ranks`. O(1).
+  /// Returns the estimated bytes of registered ranks: see `memory_of_ranks`. O(1).
   std::size_t memory() const;
-  /// Bytes that this registration may add. O(1).
+  /// Returns the bytes that this registration may add. O(1).
   std::size_t memory_to_enter(const RankRegistration& registration) const;
   bool is_majority() const { return 2 * registered_ > shape_.ranks(); }
   /// Returns true if all ranks that registered have ended in order.
   bool all_ended() const { return registered_ > 0 && ended_ == registered_; }
   /// Returns places without a rank, at most `most`.
   std::vector<RankCoordinates> missing(std::size_t most) const;
-  /// Returns places whose rank has not been heard of since `since`, at most `most`.
+  /// Returns places whose rank has neither ended nor been heard since `since`, at most `most`.
   std::vector<RankCoordinates> silent(Seconds since, std::size_t most) const;
-  /// Returns the number of ranks that have neither ended nor been heard of since `since`.
+  /// Returns the number of ranks that have neither ended nor been heard since `since`.
   int unheard(Seconds since) const;
-  /// Returns true if no rank that has not ended was heard of since `since`. O(1) while they train.
+  /// Returns true if every rank has ended or was not heard since `since`. O(1) while they train.
   bool all_silent(Seconds since) const;
   /// Returns true if any rank that ever registered has a simulated GPU.
   bool has_simulated() const { return has_simulated_; }
-  /// Returns true if all registered ranks ask for clocks ahead. O(ranks).
+  /// Returns true if all registered ranks request clocks ahead. O(ranks).
   bool asks_ahead() const {
     return !holders_.any([](const Holder& one) { return !one.asks_ahead; });
   }
@@ -140,14 +141,14 @@ class RankBook {
   const Holder& holder(RankCoordinates coordinates) const {
     return holders_[shape_.index(coordinates)];
   }
-  /// Returns true if `session` may take the place now: it holds the place, or no session does that
-  /// was heard of within the silence.
+  /// Returns true if `session` can take the place now: if it holds the place, the holder has ended
+  /// or was silent for too long, or there is no holder.
   bool is_free(RankCoordinates coordinates, const std::string& session, Seconds now) const;
   const std::string& run() const { return run_; }
-  /// Counts the silence of all ranks from `now`, because they could not be heard of before.
+  /// Counts the silence of all ranks from `now`, because they could not be heard before.
   void count_silence_from(Seconds now) { listening_since_ = now; }
 
-  /// Number of parts in which holders are stored: see `RankHolders::kOfPart`.
+  /// Returns the number of parts in which holders are stored: see `RankHolders::kOfPart`.
   std::size_t parts() const { return holders_.parts(); }
   const RankHolders& holders() const { return holders_; }
   /// Returns the parts that have changed since the last call.
@@ -173,7 +174,7 @@ class RankBook {
   std::set<std::size_t> changed_parts_;
 };
 
-/// "pipeline 0, stage 1, tensor shard 2".
+/// Returns a text such as "pipeline 0, stage 1, tensor shard 2".
 std::string text(RankCoordinates coordinates);
 
 }  // namespace harpe::training

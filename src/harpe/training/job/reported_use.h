@@ -1,15 +1,15 @@
 #pragma once
 /// \file
-/// What a rank used in an iteration, for accounts of energy.
+/// The time and energy of a rank in an iteration, for energy accounting.
 
 #include "harpe/base/units.h"
 
 namespace harpe::training {
 
 struct ReportedUse {
-  Seconds at{};           ///< when it was reported: soon after its end
+  Seconds at{};           ///< time of the report, soon after the end of the iteration
   Seconds time{};         ///< of the iteration
-  Joules energy{};        ///< of the rank's GPU; NaN: it was not measured
+  Joules energy{};        ///< of the rank's GPU; NaN if not measured
   Joules energy_error{};  ///< half-width of its 95 % interval
 };
 

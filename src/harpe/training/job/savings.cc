@@ -7,7 +7,7 @@ namespace harpe::training {
 namespace {
 
 constexpr std::size_t kFewestOfLook = 2;
-// Energy at all-max over that of a plan: far above what plans save.
+// Upper bound of all-max energy over plan energy, far above the savings of real plans.
 constexpr double kMostShare = 3;
 // Half-width of the 95 % interval of the mean over a time in which a value changed by 1 at an
 // unknown moment: the standard deviation of a uniform distribution, 1 / sqrt(12), times 1.96.
@@ -19,13 +19,13 @@ constexpr double kNotAlike = 0.25;
 constexpr double kHalfWidth = 1.96;  // of a 95 % interval, in standard deviations
 // From the median of differences of neighbours to the deviation of one: 1 / (0.6745 sqrt(2)).
 constexpr double kDifferenceToSigma = 1.0483;
-constexpr int kMostDifferences = 15;  // that a RunningMedian knows
+constexpr int kMostDifferences = 15;  // number kept by a RunningMedian
 constexpr int kFewestDifferences = 6;
 
-// So many values in a row, all `kFarOff` standard deviations to one side, are a step and not noise.
+// This many values in a row, all `kFarOff` standard deviations to one side, are a step.
 constexpr std::size_t kInARow = 3;
 constexpr double kFarOff = 3;  // standard deviations
-// Iterations between two plans, such as while clocks change, after which all-max may have changed.
+// Most iterations between two plans, such as while clocks change; after more, all-max may differ.
 constexpr std::int64_t kMostUnseen = 5;
 
 double median(std::span<const double> values) {
@@ -41,7 +41,7 @@ void Savings::Noise::add(double difference) {
 
 double Savings::Noise::error_of_median(std::size_t values) const {
   const double one = student_quantile(std::max(1, known - 1)) * deviation;
-  // Of two values the median is the mean.
+  // The median of two values is their mean.
   return one * (values > 2 ? kMedianLoss : 1) / std::sqrt(static_cast<double>(values));
 }
 
@@ -89,7 +89,7 @@ Savings::Sum Savings::claim(const Plan& plan) const {
           .bias = n * level_error_ + plan.at_all_max_error,
           .variance = plan.used_variance,
           .moved = moved + n * (*level_ - look_level_)};
-  // The reference comes from the first iterations. Its error concerns the other ones only.
+  // The reference is measured in the first iterations. Its error affects only the others.
   const double others = n - static_cast<double>(plan.first.size() - plan.before);
   sum.variance += square(part * others * by_plan_.error_of_median(plan.first.size()));
   if (!is_confirmed_) {
@@ -108,8 +108,8 @@ bool Savings::add(std::uint64_t plan, const ByPlan& iteration) {
   if (!level_ || !std::isfinite(beyond + iteration.at_all_max + iteration.used_error)) return false;
   const bool is_near = newest_ && iteration.number - *newest_ <= kMostUnseen;
   // After a gap, the iterations of the same plan count as those of another one: all-max may have
-  // changed. If they end before they are enough to show it, the next plan takes over what the plan
-  // had before the gap, instead of its own first iterations.
+  // changed. If they are too few to show it, the next plan uses the expected share from before the
+  // gap instead of its own first iterations.
   const bool is_same = plan == plan_.number && (is_near || plan_.newest.size() < kInARow);
   if (!is_same) {
     end_plan(false);
@@ -144,7 +144,7 @@ void Savings::end_plan(bool goes_on) {
     level_error_ =
         std::hypot(level_error_, part * by_plan_.error_of_median(kReference) * std::sqrt(2));
   }
-  // Too few iterations have not changed the level: the next plan shows the change.
+  // Too few iterations did not update the level above, so the next plan shows the change.
   const bool is_pending =
       plan_.expected_share && plan_.iterations <= static_cast<double>(kReference);
   const double predicted = plan_.used - plan_.beyond;

@@ -1,32 +1,32 @@
 #pragma once
 /// \file
-/// Energy that plans save against the same iterations at all-max, with its error.
+/// Energy that plans save, compared with the same iterations at all-max, and its error.
 ///
-/// Iterations at all-max are seen before the first plan and in looks: a few iterations at all-max
-/// between those by plans. So an iteration by a plan is compared with an estimate. Let `used` be
-/// its measured energy, and `by_plan` and `at_all_max` the energies that the profile predicts for
-/// it and for the same iteration at all-max. Then
+/// Iterations at all-max are measured before the first plan and in looks: a few iterations at
+/// all-max between those by plans. So an iteration by a plan is compared with an estimate. Let
+/// `used` be its measured energy, and `by_plan` and `at_all_max` the energies that the profile
+/// predicts for it and for the same iteration at all-max. Then
 ///
 ///   saved = at_all_max + level + share x (beyond - reference) - used,   beyond = used - by_plan.
 ///
 /// `level` is the measured energy of the last look minus the predicted one. `reference` is the same
 /// difference for the plan: the median of its 15 iterations around the last look, or of its first
-/// ones. If the plan's iterations use more or less energy later on while they take as long (a
-/// hotter room, other data), an iteration at all-max would, too, in proportion: `share` is all-max
-/// over plan. Example: 100 J at all-max and 80 J by the plan are measured in a hot room. The room
-/// cools down, and the plan uses 64 J. Then 16 J are saved, not 36.
+/// ones. If the plan's iterations later use more or less energy in the same time (a hotter room,
+/// other data), iterations at all-max are assumed to change in proportion: `share` is all-max over
+/// plan. Example: 100 J at all-max and 80 J by the plan are measured in a hot room. The room cools
+/// down, and the plan uses 64 J. Then 16 J are saved, not 36.
 ///
-/// While another server takes the job over, no iteration is seen. If the room cools down in that
-/// time and the job gets another plan, the first iterations of that plan would hide the change. So
-/// the plan's `reference` is derived from the plan before: both are assumed to have the same share
-/// of unexplained energy.
+/// While another server takes over the job, no iteration is measured. If the room cools down in
+/// that time and the job gets another plan, the first iterations of that plan would hide the
+/// change. So the plan's `reference` is derived from the plan before: both are assumed to have the
+/// same share of unexplained energy.
 ///
-/// The next look shows by how much all-max has changed beyond that. The change is assumed to have
-/// come at a constant rate, so half of it corrects the savings since the look before. It may have
-/// come at any moment, so it widens the error as well. The drift that earlier looks have shown
-/// widens the error of the iterations since the last look, and more so with time. A look has a few
-/// iterations only, so its level is averaged with the expected one, weighted by their errors (a
-/// Kalman filter of a random walk).
+/// The next look shows by how much all-max has changed beyond that. The change is assumed to have a
+/// constant rate, so half of it corrects the savings since the look before. It may also have been
+/// sudden, so it widens the error as well. The drift that earlier looks have shown widens the error
+/// of the iterations since the last look, and the error grows with time. A look has only a few
+/// iterations, so its level is averaged with the expected one, weighted by their errors (a Kalman
+/// filter of a random walk).
 ///
 /// Errors are half-widths of 95 % intervals. Not thread-safe.
 
@@ -52,32 +52,32 @@ class Savings {
     std::int64_t number = 0;  ///< of the iteration
     double used = 0;
     double used_error = 0;
-    double by_plan = 0;     ///< of it, what the profile explains
-    double at_all_max = 0;  ///< what the profile explains of the same iteration at all-max
+    double by_plan = 0;     ///< energy that the profile predicts for it
+    double at_all_max = 0;  ///< energy that the profile predicts for it at all-max
     double at_all_max_error = 0;
   };
   /// \param plan  a number for each plan: its iterations are compared with each other
-  /// \returns  false if the iteration does not count: an energy is NaN, or there was no look yet
+  /// \returns  false if the iteration does not count because an energy is NaN or no look was made
   bool add(std::uint64_t plan, const ByPlan& iteration);
 
   /// Adds iterations at all-max: joules of all GPUs minus those predicted, in the order of the
   /// iterations. Fewer than two are ignored.
   void look(std::span<const double> beyond);
 
-  /// Must be called when another profile predicts iterations. Nothing counts before the next look.
+  /// Must be called when the profile changes. No iteration counts before the next look.
   void forget_level();
 
   bool has_level() const { return level_.has_value(); }
   Joules saved() const { return {done_.joules + open().joules}; }
   Joules error() const;
-  /// True if all-max had changed by more than noise at the last look.
+  /// Returns true if all-max had changed by more than noise at the last look.
   bool has_moved() const { return has_moved_; }
 
-  /// What a snapshot keeps.
+  /// The state for a snapshot.
   struct Kept {
     double saved = 0, bias = 0, variance = 0;  ///< J, J, J^2; until the last look
-    double since = 0, since_bias = 0, since_variance = 0, since_moved = 0;  ///< the same since then
-    double iterations = 0;                                                  ///< since then
+    double since = 0, since_bias = 0, since_variance = 0, since_moved = 0;  ///< since the last look
+    double iterations = 0;                                                  ///< since the last look
     std::optional<double> level;                                            ///< J
     double look_level = 0;  ///< J: `level` at the last look
     double level_error = 0;
@@ -107,9 +107,9 @@ class Savings {
     double iterations = 0;
     double used = 0, used_variance = 0, beyond = 0, at_all_max = 0, at_all_max_error = 0;  ///< sums
     std::vector<double> first;  ///< unexplained joules of the first iterations
-    std::size_t before = 0;     ///< how many values of `first` are from before the last look
+    std::size_t before = 0;     ///< number of values in `first` from before the last look
     /// Unexplained joules over predicted ones of the plan before, if iterations between the two
-    /// were not seen.
+    /// plans were not measured.
     std::optional<double> expected_share = {};
     std::deque<double> newest;
   };
@@ -123,7 +123,7 @@ class Savings {
     double deviation = 0;
     int known = 0;
     void add(double difference);
-    /// Half-width of the 95 % interval of the median of so many values.
+    /// Returns the half-width of the 95 % interval of the median of that many values.
     double error_of_median(std::size_t values) const;
   };
   Sum claim(const Plan& plan) const;

@@ -11,17 +11,17 @@
 namespace harpe::training {
 namespace {
 
-constexpr double kForgetting = 0.05;  // of the running mean of deviations, an iteration
-/// The median of 3 (8) normal values has 0.67 (0.44) of their deviation.
+constexpr double kForgetting = 0.05;  // weight of an iteration in the running mean of deviations
+/// The median of 3 (8) normal values has 0.67 (0.44) of their standard deviation.
 constexpr double kFastBound = 5.5 * 0.67, kSlowBound = 5.5 * 0.44;
 constexpr int kFast = 3, kHealing = 2;
-/// A factor this close to 1 is 1: a profile is no more exact.
+/// A factor this close to 1 counts as 1, because profiles are not more exact.
 constexpr double kAlmostOne = 0.01;
-constexpr int kFewestGroups = 3;  // whose lateness is no single group's
-/// Of the pipelines, that may be other than the stage is said to be.
+constexpr int kFewestGroups = 3;  // least number of late groups for random lateness
+/// Largest share of pipelines that may differ from their stage.
 constexpr double kExceptions = 0.1;
 
-/// Reorders the values.
+/// Returns the median. Reorders the values.
 float median(std::span<float> values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
   std::nth_element(values.begin(), middle, values.end());
@@ -81,27 +81,27 @@ void StragglerDetector::rescale(int stage, double by) {
   find_slow();
 }
 
-/// From what single iterations differ by from those before: of few groups, one that is off for long
-/// would pass for noise, and hide in it, if they were compared with their factors.
+/// Learns the deviation from the differences between iterations of each group. Differences to the
+/// factors would be wrong with few groups: a group that changed for long would pass for noise.
 void StragglerDetector::learn_deviation(std::span<const float> relative) {
   std::size_t known = 0;
   for (std::size_t group = 0; group < series_.size(); ++group) {
     const Series& series = series_[group];
     if (!std::isfinite(relative[group]) || series.held == 0) continue;
-    // The oldest known: neighbours may be alike for reasons that last some iterations.
+    // Compares with the oldest value, because neighbours may be alike for some iterations.
     const float before = series.newest[(series.next + kHistory - series.held) % kHistory];
     scratch_[known++] = std::abs(relative[group] - before) / static_cast<float>(series.factor);
   }
   if (known == 0) return;
   const double now = kMadToSigma / std::numbers::sqrt2 * median(std::span(scratch_).first(known));
-  // A change of all groups at once is no noise.
+  // A simultaneous change of all groups is not noise.
   const double bounded = deviation_ > 0 ? std::min(now, 3 * deviation()) : std::min(now, 0.02);
   ++learned_;
   const double weight = std::max(1.0 / learned_, kForgetting);
   deviation_ += weight * (bounded - deviation_);
 }
 
-/// Whether the newest `count` say that the factor is another, and which.
+/// Returns true if the newest `count` values show another factor. Sets `level` to their median.
 bool StragglerDetector::moved(const Series& series, int count, double bound, double& level) const {
   if (series.held < count) return false;
   std::array<float, kHistory> newest{};
@@ -122,7 +122,7 @@ bool StragglerDetector::judge(Series& series) const {
   const double fast = std::max(options_.least, kFastBound * noise);
   double level = 1;
   int told = kFast;
-  // Where lateness moves about, one group is late a few times in a row by chance.
+  // If lateness is random, a group is late a few times in a row by chance.
   bool changed = !random_ && moved(series, kFast, fast, level);
   if (!changed && series.factor > 1) {
     told = kHealing;
@@ -175,7 +175,7 @@ bool StragglerDetector::add(std::int64_t iteration, std::span<const float> relat
   return changed;
 }
 
-/// Tells stages from groups. A stage is what at least nine tenths of its pipelines are, or more.
+/// Separates stages from groups. At least nine tenths of the pipelines reach a stage's factor.
 void StragglerDetector::find_slow() {
   workers_.clear();
   stages_.clear();
@@ -194,7 +194,7 @@ void StragglerDetector::find_slow() {
     const double least = factors[exceptions], most = factors[factors.size() - 1 - exceptions];
     if (least > 1) usual = least;
     if (most < 1) usual = most;
-    // Of factors that differ by no more than noise, the middle.
+    // Factors that differ by no more than noise are replaced by their median.
     if (usual != 1 && most / least < 1 + noise) usual = factors[factors.size() / 2];
     if (usual != 1) stages_.push_back({.stage = stage, .factor = usual, .since = since});
     for (int pipeline = 0; pipeline < shape_.data; ++pipeline) {

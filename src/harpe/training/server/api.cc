@@ -22,11 +22,11 @@ using nlohmann::literals::operator""_json_pointer;
 namespace {
 
 constexpr std::size_t kMebibyte = 1024 * 1024;
-/// Once read, a value takes 130 bytes, 280 with a name: a job's schedule may have a million
-/// instructions; what is read on the loop's thread must not keep it.
+/// A parsed value takes 130 bytes, 280 with a name. A job's schedule may have a million
+/// instructions. A body that is parsed on the loop's thread must not block it.
 constexpr std::ptrdiff_t kMostValuesOfJob = 2'000'000, kMostValues = 500'000;
 
-/// How many values the JSON of a body can have, at most.
+/// Returns an upper bound on the number of values in a JSON body.
 std::ptrdiff_t values_in(std::string_view json) {
   return std::ranges::count_if(json, [](char c) { return c == ',' || c == '[' || c == '{'; });
 }
@@ -64,8 +64,8 @@ void health(ServerContext& context, const net::Reply& reply) {
                             {"uptime_s", (hosting.clock().now() - context.started).value}}));
 }
 
-/// The job of this server, or of another that shares its store, that a request is about: as it is
-/// hosted.
+/// Returns the hosted id of the job that a request refers to, on this server or another one that
+/// shares its store.
 std::optional<std::string> job_of(const net::HttpRequest& request) {
   std::optional<std::string> recurring = recurring_job_of_path(request.path);
   if (!recurring) recurring = job_of_zeus_recurring(request);
@@ -79,14 +79,15 @@ bool is_hosted_id(const std::string& id) {
   return RecurringJobs::is_id(std::string_view(id).substr(kRecurringIds.size()));
 }
 
-/// Whether a request is about what its job is now, which has to be in memory then.
+/// Returns true if a request needs the current state of its job, and so the job in memory.
 bool needs_in_memory(const net::HttpRequest& request) {
   if (is_zeus_recurring_path(request.path)) return request.path != "/jobs";
   if (recurring_job_of_path(request.path)) return needs_recurring_job_in_memory(request);
   return !job_of_path(request.path) || needs_job_in_memory(request);
 }
 
-/// "" where there is no such route, or one of Zeus's, which says it in its own words.
+/// Returns the methods of a path; empty if there is no such route, or if it is one of Zeus's, which
+/// reports a wrong method itself.
 std::string methods_of(const std::string& path) {
   if (path == "/health" || path == "/metrics" || path == "/openapi.yaml" ||
       path == kCarbonSourcesPath) {
@@ -182,7 +183,7 @@ std::optional<net::HttpResponse> ServerApi::check_token(const net::HttpRequest& 
 void ServerApi::note_refused(const net::HttpRequest& request, const net::HttpResponse& refused) {
   const std::optional<std::string> id = job_of_path(request.path);
   const JobRegistry::JobPtr job = id ? context_.registry.find(*id) : nullptr;
-  if (job == nullptr || job->job.asleep()) return;  // it is not woken by those who are refused
+  if (job == nullptr || job->job.asleep()) return;  // a refused request does not wake the job
   if (request.method != "POST" && request.method != "PUT") return;
   const net::OrderedJson body = json_or_discarded(refused.body);
   const std::string why = body.value("/error/message"_json_pointer, std::string("its token"));
@@ -196,7 +197,7 @@ std::optional<net::HttpResponse> ServerApi::refuse_unread(const net::HttpRequest
   std::optional<std::string> only_job;
   std::string user;
   std::optional<net::HttpResponse> refused = check_token(head, only_job, user);
-  // One that is read is counted then.
+  // A request that is read is counted in `handle`.
   if (!refused) return std::nullopt;
   if (auto limited = limit_rate(head)) refused = std::move(limited);
   ++context_.requests;

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// What the server answers to HTTP requests: who may ask, and which route it is. docs/openapi.yaml
-/// is the contract, docs/server.md tells users how to work with it.
+/// The server's HTTP API: checks tokens and rates, and dispatches requests to routes. The contract
+/// is docs/openapi.yaml; docs/server.md is the guide for users.
 
 #include <cstddef>
 #include <cstdint>
@@ -26,25 +26,25 @@ namespace harpe::training {
 inline constexpr const char* kJobRead = "job-read";
 inline constexpr const char* kJobWrite = "job-write";
 
-/// What the transport tells about itself for /metrics.
+/// Figures of the transport for /metrics.
 struct ServerTransport {
   std::size_t connections = 0;
   std::uint64_t connections_refused = 0;
-  std::size_t buffered = 0;  ///< bytes of requests and answers
+  std::size_t buffered = 0;  ///< bytes of requests and responses
 };
 
 struct ServerApiOptions {
   std::shared_ptr<const net::TokenKeys> token_keys = {};
-  double requests_per_second = 0;  ///< of one client; 0: no limit
+  double requests_per_second = 0;  ///< limit for each client; 0 for none
   std::string version = {};        ///< of Harpe
-  std::size_t most_ranks = 0;      ///< that find room with this server; 0: not known
+  std::size_t most_ranks = 0;      ///< ranks that fit on this server; 0 if unknown
   std::function<ServerTransport()> transport = {};
-  CarbonPacer* carbon = nullptr;  ///< null: no job moves with its grid; must outlive the routes
-  /// How long ranks of Zeus's clients wait for their schedule while others have not asked.
+  CarbonPacer* carbon = nullptr;  ///< null if there is no carbon control; must outlive the routes
+  /// How long ranks of Zeus's clients wait for their schedule before all ranks have requested it.
   Seconds schedule_patience{120};
 };
 
-/// What routes work with.
+/// The objects that routes use.
 struct ServerContext {
   JobRegistry& registry;
   RecurringJobs& recurring_jobs;
@@ -56,19 +56,19 @@ struct ServerContext {
 
 class ZeusRoutes;
 
-/// Limits the requests a second of each client, by a token bucket for each. Not thread-safe. O(1) a
-/// request; buckets that have filled up again are forgotten.
+/// A limit on the request rate of each client, by token bucket. Not thread-safe. O(1) per request;
+/// full buckets are removed.
 class ClientRates {
  public:
-  /// \param per_second  requests in the long run, and at once; 0: no limit
+  /// \param per_second  rate limit and size of a burst; 0 for no limit
   explicit ClientRates(double per_second) : per_second_(per_second) {}
 
-  /// Counts one request. Returns nullopt if it may be served, else how long the client should wait.
+  /// Counts one request. Returns nullopt if it may be served, else the time the client should wait.
   std::optional<Seconds> take(const std::string& client, Instant now);
 
  private:
   struct Bucket {
-    double requests = 0;  ///< that may still be made at once
+    double requests = 0;  ///< available now
     Instant filled;
   };
   void forget_full(Instant now);
@@ -78,32 +78,32 @@ class ClientRates {
   std::size_t next_sweep_ = 1024;
 };
 
-/// Answers requests on the thread of the registry's loop. What waits, such as a schedule, is
-/// answered later.
+/// The handler of requests, on the thread of the registry's loop. Requests that have to wait, such
+/// as for a schedule, are answered later.
 class ServerApi {
  public:
-  /// \param owners  null: no other server shares the jobs; must outlive this
+  /// \param owners  must outlive this; null if no other server shares the jobs
   ServerApi(JobRegistry& registry, RecurringJobs& recurring_jobs, ServerApiOptions options,
             JobOwners* owners = nullptr);
   ~ServerApi();
 
   void handle(net::HttpRequest request, net::Reply reply);
-  /// What to answer to a client that may not ask this, before its body is read: only those who show
-  /// a token can make the server hold large ones.
+  /// Returns a response that refuses a client before the body is read, or nullopt: only clients
+  /// with a valid token can make the server hold large bodies.
   std::optional<net::HttpResponse> refuse_unread(const net::HttpRequest& head);
-  /// Once a second.
+  /// Called once a second.
   void tick();
 
  private:
-  /// What to answer instead to a client that asks too often.
+  /// Returns an error response if the client exceeds its rate.
   std::optional<net::HttpResponse> limit_rate(const net::HttpRequest& request);
-  /// What to answer instead, if the client may not ask this. \param user  whose token it shows
+  /// Returns an error response if the client lacks permission. \param user  subject of its token
   std::optional<net::HttpResponse> check_token(const net::HttpRequest& request,
                                                std::optional<std::string>& only_job,
                                                std::string& user) const;
-  /// Tells the job, if it is here, that a client was refused for its token.
+  /// Reports a refused token to the job of the request, if the job is in memory.
   void note_refused(const net::HttpRequest& request, const net::HttpResponse& refused);
-  /// Brings the job that the request is about into memory first.
+  /// Handles the request after loading its job into memory.
   void respond(net::HttpRequest request, const net::Reply& reply,
                const std::optional<std::string>& only_job);
   void respond_now(net::HttpRequest& request, const net::Reply& reply,
@@ -116,13 +116,14 @@ class ServerApi {
   JobOwners* owners_;
 };
 
-/// How many bytes the body of a request may have: specifications and profiles are large.
+/// Returns the maximum size of a request's body in bytes, which is larger for specifications and
+/// profiles; nullopt for the default.
 std::optional<std::size_t> body_limit_of(std::string_view method, std::string_view path);
 
-/// docs/openapi.yaml as it was when Harpe was built.
+/// Returns docs/openapi.yaml as of the build of Harpe.
 std::string_view openapi_document();
 
-// GET /metrics: the server, and jobs whose training goes on, in Prometheus' text format.
+// GET /metrics: the server and its active jobs, in Prometheus' text format.
 
 void handle_server_metrics(ServerContext& context, const net::Reply& reply);
 

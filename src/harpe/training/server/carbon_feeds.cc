@@ -17,12 +17,12 @@ namespace {
 
 constexpr std::int64_t kMostForecastSteps = 2000;
 constexpr carbon::WholeSeconds kLongestForecast = carbon::whole_hours(96);
-/// After an interval has begun: providers need a moment, too.
+/// Maximum delay of a read after an interval begins: providers need some time, too.
 constexpr Seconds kLongestDelay{5};
 constexpr double kDelayShare = 0.05;
-/// A machine may sleep, and its clock be set: it is looked at so often.
+/// Period of checks of the wall clock, because a machine may sleep or its clock may be set.
 constexpr Seconds kLook{2};
-/// One that does not answer is asked again after so many seconds, or an interval if that is less.
+/// Delay in seconds of the next read after a failure; an interval if that is shorter.
 constexpr double kAfterFailure = 60;
 constexpr Seconds kPatienceAtEnd{1};
 
@@ -34,36 +34,36 @@ std::string list_of(const std::vector<std::pair<std::string, std::string>>& choi
 
 }  // namespace
 
-/// One source with its thread, which may outlast the server's end while a provider hangs.
+/// A source with its thread, which may outlast the server while a provider hangs.
 struct CarbonFeeds::Feed : public Clock, public std::enable_shared_from_this<Feed> {
-  // Of the thread.
+  // Used by the thread only.
   carbon::SourceSpecification specification;
   carbon::UtcNow utc_now;
   carbon::EnvironmentVariable variable;
   std::function<Seconds()> wall;
   std::function<Result<std::string>(const std::filesystem::path&)> read_text;
   std::unique_ptr<carbon::CarbonSource> source;
-  FileStamp seen;                  ///< of the file that `source` has
-  carbon::UtcTime file_read_at{};  ///< when it was last found to be that
-  std::string file_trouble;        ///< why it is not what it says now
+  FileStamp seen;                  ///< of the file version in `source`
+  carbon::UtcTime file_read_at{};  ///< time of the last check that found this version
+  std::string file_trouble;        ///< why a newer version cannot be used; empty if none
   std::uint64_t seed = 0;
 
   Mutex mutex;
   CondVar changed;
   bool stopping HARPE_GUARDED_BY(mutex) = false;
-  bool ended HARPE_GUARDED_BY(mutex) = true;  ///< or not begun
+  bool ended HARPE_GUARDED_BY(mutex) = true;  ///< true also before the thread begins
   std::optional<Status> opened HARPE_GUARDED_BY(mutex);
   std::optional<Instant> reads_since HARPE_GUARDED_BY(mutex);
   std::function<void(IntensityReading)> post HARPE_GUARDED_BY(mutex);
 
-  // As the clock of a source: its waits end with the server.
+  // The clock of the source: its waits end when the server stops.
   Instant now() const override { return system_clock().now(); }
   void sleep_until(Instant until) override {
     const Seconds wait = until - now();
     if (wait > Seconds{0}) rest(wait);
   }
 
-  /// Waits so long, or until it is to stop: whether it is.
+  /// Waits for a time or until the feed stops. Returns true if it stops.
   bool rest(Seconds time) {
     const MutexLock lock(mutex);
     const auto until = std::chrono::duration<double>(time.value);
@@ -80,7 +80,7 @@ struct CarbonFeeds::Feed : public Clock, public std::enable_shared_from_this<Fee
     environment.file_read_at = [this] { return file_read_at; };
     if (read_text) environment.read = read_text;
     const carbon::UtcTime at = utc_now();
-    // Before the bytes: what is written while they are read is read again.
+    // Taken before the file is read: a change during the read causes another read.
     const FileStamp stamp = is_file() ? file_stamp(specification.path) : FileStamp();
     source = HARPE_TRY(carbon::open_source(specification, std::move(environment)));
     seen = stamp;
@@ -88,7 +88,7 @@ struct CarbonFeeds::Feed : public Clock, public std::enable_shared_from_this<Fee
     return ok_status();
   }
 
-  /// Opens on a thread of its own: a file system that hangs holds that one alone.
+  /// Opens the source on a separate thread: a file system that hangs blocks only that thread.
   Status open_within(Seconds longest, const std::string& text) {
     std::thread([self = shared_from_this()] {
       Status status = self->open();
@@ -151,7 +151,7 @@ struct CarbonFeeds::Feed : public Clock, public std::enable_shared_from_this<Fee
     return reading;
   }
 
-  /// Since 1970.
+  /// Returns the time of the next read, since 1970.
   Seconds next_after(Seconds now_is, bool failed) const {
     const double step = static_cast<double>(source->identity().step.count());
     const double delay = std::min(kLongestDelay.value, step * kDelayShare);
@@ -226,7 +226,7 @@ CarbonFeeds::~CarbonFeeds() {
     feed->post = nullptr;
     feed->changed.notify_all();
   }
-  // One that asks a provider just now ends by itself, and holds all that it needs.
+  // A feed that is waiting for a provider ends by itself, and owns all that it uses.
   const auto until =
       std::chrono::steady_clock::now() + std::chrono::duration<double>(kPatienceAtEnd.value);
   for (const auto& feed : feeds_) {
@@ -268,7 +268,7 @@ void CarbonFeeds::take(std::size_t at, IntensityReading reading) {
   offered.asked_at = wall_();
   offered.hangs.clear();
   if (reading.current) {
-    // A number that the user gave is always up to date.
+    // A constant given by the user is always up to date.
     gave(reading.current->fetched_at.value_or(
         carbon::UtcTime{static_cast<std::int64_t>(offered.asked_at.value)}));
   }

@@ -1,10 +1,10 @@
 #pragma once
 /// \file
-/// The sources of carbon intensity that this server's operator offers, each asked by a thread of
-/// its own once an interval: one that hangs delays no other, and nothing else of the server.
+/// The sources of carbon intensity that this server offers. Each source has a thread that requests
+/// it once an interval, so a provider that hangs delays neither other sources nor the server.
 ///
-/// Shared by all jobs. What a source said last, or why it said nothing, is known on the loop's
-/// thread; nothing there waits for a provider.
+/// Shared by all jobs. The newest reading of each source, or its error, is available on the loop's
+/// thread; nothing on that thread waits for a provider.
 
 #include <filesystem>
 #include <functional>
@@ -23,36 +23,36 @@ namespace harpe::training {
 
 using ReadingPtr = std::shared_ptr<const IntensityReading>;
 
-/// What a source offers. The name is that by which clients choose it; it holds no path.
+/// A source that clients can choose by its name, which contains no path.
 struct OfferedSource {
   std::string name;
   carbon::SourceIdentity identity = {};
   std::string method = {};  ///< see CarbonSource::method
-  ReadingPtr reading = {};  ///< the newest; null: it has not answered yet
-  Seconds asked_at{};       ///< when that was, since 1970
-  Seconds read_at{};        ///< when it last gave what it says now, since 1970; 0: never
-  std::string hangs = {};   ///< why no newer answer comes, for people; empty: none is due
+  ReadingPtr reading = {};  ///< the newest; null before the first response
+  Seconds asked_at{};       ///< when `reading` arrived, since 1970
+  Seconds read_at{};        ///< newest fetch time of its values, since 1970; 0 for never
+  std::string hangs = {};   ///< why a response is overdue, for display; empty if none is
 };
 
-/// What a feed needs of the world.
+/// The environment of the feeds.
 struct CarbonFeedOptions {
-  std::vector<std::string> sources = {};  ///< as carbon_source/source_specification.h
+  std::vector<std::string> sources = {};  ///< in the format of carbon_source/source_specification.h
   carbon::UtcNow now = carbon::utc_clock();
   carbon::EnvironmentVariable variable = carbon::process_environment();
-  /// Seconds since 1970, with fractions; from any thread.
+  /// Returns seconds since 1970, with fractions; callable from any thread.
   std::function<Seconds()> wall = {};
-  /// See `SourceEnvironment::read`. If empty, the default of that is used.
+  /// See `SourceEnvironment::read`, whose default is used if this is empty.
   std::function<Result<std::string>(const std::filesystem::path&)> read = {};
-  Seconds longest_start{10};  ///< that opening one source may take: its file system may hang
-  Seconds longest_read{60};   ///< after which a source counts as one that hangs
+  Seconds longest_start{10};  ///< limit on opening one source, whose file system may hang
+  Seconds longest_read{60};   ///< time after which a source counts as hanging
 };
 
-/// On the loop's thread.
+/// The feeds of all offered sources. Used on the loop's thread.
 class CarbonFeeds {
  public:
-  /// Opens the sources, without a request to any. Fails if a text names no source, if a source
+  /// Opens the sources without sending a request. Fails if a text is not a source, if a source
   /// lacks its token or file, or if opening one takes longer than `longest_start`.
-  /// \param log  from the loop's thread
+  /// \param log  called on the loop's thread
   static Result<std::unique_ptr<CarbonFeeds>> open(Loop& loop, const CarbonFeedOptions& options,
                                                    std::function<void(const std::string&)> log);
   /// Does not wait for a provider that hangs.
@@ -60,15 +60,15 @@ class CarbonFeeds {
   CarbonFeeds(const CarbonFeeds&) = delete;
   CarbonFeeds& operator=(const CarbonFeeds&) = delete;
 
-  /// Begins to ask. \param changed  called with the name of a source that has just been read
+  /// Starts the requests. \param changed  called with the name of each source that has been read
   void start(std::function<void(const std::string& name)> changed);
-  /// Reports sources that hang. Must be called once a second.
+  /// Reports sources that hang. Call it once a second.
   void tick();
 
   const std::vector<OfferedSource>& offered() const { return offered_; }
   const OfferedSource* find(const std::string& name) const;
-  /// The one that the terms name. From any thread once `open` has returned. `kInvalidInput` names
-  /// those that are offered.
+  /// Returns the name of the only source that fits the terms. `kInvalidInput` lists the offered
+  /// sources. Callable from any thread once `open` has returned.
   Result<std::string> choose(const CarbonTerms& terms) const;
 
  private:
@@ -82,9 +82,9 @@ class CarbonFeeds {
   Seconds longest_read_{};
   std::function<void(const std::string&)> changed_;
   std::vector<OfferedSource> offered_;
-  /// Names and zones, which never change.
+  /// Names and zones; constant.
   std::vector<std::pair<std::string, std::string>> choices_;
-  std::vector<std::string> troubles_;  ///< last logged, of each
+  std::vector<std::string> troubles_;  ///< last logged, for each source
   std::vector<std::shared_ptr<Feed>> feeds_;
   LoopWork work_;
 };

@@ -14,7 +14,7 @@ namespace {
 
 using Mode = CarbonDecision::Mode;
 
-/// What a decision needs of a job, taken while the loop stands still.
+/// The inputs of a decision on a job, copied on the loop's thread.
 struct CapturedJob {
   std::shared_ptr<const plan::PlanTable> plans;
   JobPacesOf of;
@@ -25,7 +25,8 @@ struct CapturedJob {
   bool pauses_ignored = false;
 };
 
-/// All pipelines wait for the slowest, whatever the pace.
+/// Returns the iteration time of the slowest pipeline, for which all others wait at any pace; 0 if
+/// there is no straggler.
 Seconds slowest_pipeline(const JobStatus& status, const plan::PlanTable& plans) {
   double factor = 1;
   for (const plan::Straggler& one : status.stragglers) factor = std::max(factor, one.factor);
@@ -44,7 +45,7 @@ net::OrderedJson time_json(Seconds time) {
   return carbon::utc_text(whole(time));
 }
 
-/// For people; empty: there is none.
+/// Returns the problem of a source for display; empty if there is none.
 std::string trouble_of(const OfferedSource& offered) {
   if (!offered.hangs.empty()) return offered.hangs;
   return offered.reading ? offered.reading->trouble : std::string();
@@ -151,7 +152,8 @@ void CarbonPacer::tick() {
   for (const JobPtr& job : registry_.jobs()) decide(job);
 }
 
-/// Never null: a source that is not offered here, or has not answered yet, says so.
+/// Returns the reading for a job, never null: a source that is not offered, or has not answered
+/// yet, has the reason in `trouble`.
 ReadingPtr CarbonPacer::reading_of(const HostedJob& job) const {
   const auto none = std::make_shared<IntensityReading>();
   const Result<std::string> chosen = feeds_.choose(*job.carbon.terms());
@@ -174,7 +176,7 @@ void CarbonPacer::decide(const JobPtr& job) {
   if (!job->carbon.is_due(wall) || job->is_over()) return;
   if (job->job.ended() || !registry_.commands(*job)) return;
   const bool pauses = job->job.pace() && job->job.pace()->pause;
-  // One that pauses without ranks has left memory, and is asked for by those who wait for it.
+  // A paused job without ranks has left memory; ranks that wait for it request it.
   if (job->asleep() && pauses) registry_.wake(job);
   const bool trains = registry_.hosting().activities().of(*job) == Activity::kActive;
   if (job->asleep() || (!trains && !pauses)) return;
@@ -197,7 +199,7 @@ void CarbonPacer::decide(const JobPtr& job) {
                        .done = static_cast<double>(job->carbon.done()),
                        .pauses_ignored = status.pause.is == PauseState::Is::kNotFollowed};
   job->carbon.deciding = true;
-  // On a worker's thread, which may outlast this.
+  // Runs on a worker's thread and may outlive this object.
   registry_.hosting().readers().run(
       job->id,
       [this, job, captured = std::move(captured), reading = reading_of(*job),
@@ -225,7 +227,7 @@ void CarbonPacer::take(const JobPtr& job, std::uint64_t revision, CarbonControll
     pace->pause = decision.mode == Mode::kPaused;
     pace->resumes = decision.resumes;
     pace->why = decision.why;
-    // For training that goes on nevertheless.
+    // Applies to training that continues despite the pause.
     const std::optional<Pace>& before = job->job.pace();
     if (pace->pause && before) pace->iteration_time = before->iteration_time;
   }
@@ -234,7 +236,7 @@ void CarbonPacer::take(const JobPtr& job, std::uint64_t revision, CarbonControll
                              registry_.time().wall(), at)) {
       return false;
     }
-    // Of a time that no job can take, the next decision tells.
+    // If the job cannot take this pace, the next decision reports it.
     static_cast<void>(one.set_pace(pace, at));
     return true;
   });

@@ -1,10 +1,10 @@
 #pragma once
 /// \file
-/// Moves the jobs of a server along their frontiers with the carbon intensity of their grids: when
-/// a source has been read, or a decision's time is over, a worker decides for each of its jobs what
-/// is next (carbon_control/carbon_controller.h), and the job takes that as its pace.
+/// Carbon control of a server's jobs: moves jobs along their frontiers with the carbon intensity of
+/// their grids. When a source has been read or a decision expires, a worker makes the next decision
+/// for each affected job (carbon_control/carbon_controller.h), which becomes the job's pace.
 ///
-/// On the loop's thread; decisions are made `aside`.
+/// Used on the loop's thread; decisions are made on reader threads.
 
 #include <memory>
 #include <optional>
@@ -17,20 +17,20 @@ namespace harpe::training {
 
 class CarbonPacer {
  public:
-  /// All must outlive it. \param feeds  already open
+  /// All arguments must outlive this object. \param feeds  already open
   CarbonPacer(JobRegistry& registry, CarbonFeeds& feeds);
 
-  /// Asks the sources from now on.
+  /// Starts requests to the sources.
   void start();
-  /// Once a second.
+  /// Called once a second.
   void tick();
 
-  /// Other terms, or none. `kInvalidInput` where they name a source that is not offered.
+  /// Sets or removes the terms of a job. `kInvalidInput` if they name a source that is not offered.
   Status set_terms(const JobPtr& job, std::optional<CarbonTerms> terms);
   const CarbonFeeds& feeds() const { return feeds_; }
-  /// The terms, the state and the last decision, in JSON; "null" without terms.
+  /// Returns the terms, the state and the last decision in JSON; "null" without terms.
   std::string shown(const HostedJob& job) const;
-  /// All that is offered, in JSON.
+  /// Returns all offered sources in JSON.
   std::string sources_shown() const;
 
  private:

@@ -19,7 +19,7 @@ void Revisions::change() {
 
 std::int64_t Revisions::write() {
   HARPE_CHECK(differs_, "a revision has one content: what has not changed is not written again");
-  // Also where what was written before is in the store though its response was lost.
+  // A higher revision even if the last write was stored but its response was lost.
   ++newest_;
   HARPE_CHECK(newest_ > stored_ && newest_ > in_flight_.value_or(stored_),
               "a revision that is written is higher than all before");
@@ -68,7 +68,7 @@ void JobListeners::remove(JobListener& listener) {
 }
 
 void JobListeners::for_each(const std::function<void(JobListener&)>& visit) const {
-  // From the end: one that is removed meanwhile leaves its place to one that was visited.
+  // From the end: a listener that is removed in `visit` is replaced by one that was visited.
   for (std::size_t i = all_.size(); i > 0; --i) {
     if (i <= all_.size()) visit(*all_[i - 1]);
   }
@@ -81,7 +81,7 @@ JobListener::Interest JobListeners::interest() const {
 }
 
 JobSummary Hosted::summary() const {
-  // A job that was read from the store lacks the summary of its last moments.
+  // A job read from the store cannot summarise its last moments, so the stored summary is used.
   const bool as_stored = asleep() && !stored_summary.empty();
   JobSummary summary{.job = id,
                      .text = as_stored ? stored_summary : summary_text(),

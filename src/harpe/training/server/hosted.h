@@ -1,13 +1,13 @@
 #pragma once
 /// \file
-/// What a server hosts: something with an id that is in memory while it goes on, whose state is
-/// kept by the store, and that clients listen to. A training job is one (`HostedJob`); hosting and
-/// storing know no more of it than stands here.
+/// A hosted object of the server: it has an id, is in memory while it is active, is saved in the
+/// store, and has clients that listen to it. A training job is one kind (`HostedJob`); hosting and
+/// storing use only this interface.
 ///
-/// One that was read from the store is asleep: it is as it was stored, and can be looked at, until
-/// `go_on`.
+/// An object that was read from the store is asleep: it can be inspected in its stored state, but
+/// does nothing until `go_on`.
 ///
-/// On the loop's thread.
+/// Used on the loop's thread.
 
 #include <cstddef>
 #include <cstdint>
@@ -27,46 +27,47 @@
 
 namespace harpe::training {
 
-/// The revision of a job's state that the store has. States are numbered, and the store refuses one
-/// that is older than its own.
+/// The revisions of a job's state in memory and in the store. States are numbered, and the store
+/// refuses a state that is older than its own.
 ///
 /// Every build checks these invariants, because a lost or exchanged state looks like a valid one:
-/// the stored revision never decreases; a revision has one content, even if a write of it failed
+/// the stored revision never decreases; a revision has one content, even if writing it failed
 /// before; only a revision that was written is marked as stored.
 ///
 /// Not thread-safe.
 class Revisions {
  public:
-  /// Of a job that the store does not have.
+  /// Creates the revisions of a job that the store does not have.
   Revisions() = default;
-  /// Of one that was read from the store.
+  /// Returns the revisions of a job that was read from the store.
   static Revisions of_stored(std::int64_t revision);
 
-  std::int64_t newest() const { return newest_; }  ///< of what the job is now
+  std::int64_t newest() const { return newest_; }  ///< of the job's current state
   std::int64_t stored() const { return stored_; }
   bool in_store() const { return in_store_; }
-  /// Whether the store has not been given what the job is now.
+  /// Returns true if the current state has not been passed to a write, or that write has failed.
   bool differs() const { return differs_; }
-  /// Whether the store has what the job is now.
+  /// Returns true if the store has the current state.
   bool is_stored() const { return in_store_ && stored_ >= newest_; }
 
   void change();
-  /// What the job is now is written, by the revision that is returned.
+  /// Starts a write of the current state. Returns its revision.
   std::int64_t write();
-  /// What was written last could not be, or it is not known whether it was.
+  /// Records that the last write failed, or that its result is unknown.
   void failed(std::int64_t revision);
-  /// The store has what was written by this revision.
+  /// Records that the store has this revision.
   void written(std::int64_t revision);
 
  private:
   std::int64_t newest_ = 0, stored_ = 0;
-  std::optional<std::int64_t> in_flight_;  ///< written, without a response
+  std::optional<std::int64_t> in_flight_;  ///< being written, without a response yet
   bool differs_ = false, in_store_ = false;
 };
 
 class JobListeners;
 
-/// Is called when something of a job may have changed. Its destructor removes it from its list.
+/// A listener that is called after a possible change of a job. Its destructor removes it from its
+/// list.
 class JobListener {
  public:
   JobListener() = default;
@@ -80,7 +81,7 @@ class JobListener {
   enum class Interest : unsigned char {
     kNone,       ///< the job may leave memory
     kLooks,      ///< the job stays in memory
-    kTakesPart,  ///< the same, and the client is part of it: a rank, for example
+    kTakesPart,  ///< the job stays in memory, and the client is part of it: a rank, for example
   };
   virtual Interest interest() const = 0;
 
@@ -90,8 +91,8 @@ class JobListener {
   std::size_t position_ = 0;
 };
 
-/// The listeners of one job; each is in at most one list. All is O(1) but `for_each` and
-/// `interest`.
+/// The listeners of one job; each listener is in at most one list. All operations are O(1) except
+/// `for_each` and `interest`.
 class JobListeners {
  public:
   JobListeners() = default;
@@ -99,7 +100,7 @@ class JobListeners {
   JobListeners& operator=(const JobListeners&) = delete;
   ~JobListeners();
 
-  /// Removes the listener from its list before.
+  /// Adds the listener, after removing it from its previous list.
   void add(JobListener& listener);
   void remove(JobListener& listener);
   std::size_t size() const { return all_.size(); }
@@ -112,12 +113,12 @@ class JobListeners {
   std::vector<JobListener*> all_;
 };
 
-/// The state of saving one job: how far the store has it, what is to be written, and what waits for
-/// that. Changed by the saver alone, but for `revisions` of a job that was read from the store.
+/// The state of saving one job: the revisions, the data to write, and the callbacks that wait for
+/// the write. Only the saver changes it, except `revisions` of a job that was read from the store.
 struct SaveState {
   Revisions revisions;
-  bool queued = false;  ///< it waits to be saved
-  // Taken from the job, but not written yet.
+  bool queued = false;  ///< the job is in the queue of jobs to save
+  // Taken from the job, not written yet.
   std::optional<std::string> plans;
   std::map<std::string, std::string> parts;
   std::vector<StoredEvent> events;
@@ -126,12 +127,12 @@ struct SaveState {
     std::function<void(const Status&)> done;
   };
   std::vector<Waiting> waiting;
-  int refusals = 0;                ///< of the store, in a row, while it took others
-  std::uint64_t last_refusal = 0;  ///< saves that had gone well before the last one
-  Instant next_try;                ///< after a refusal
+  int refusals = 0;                ///< consecutive refusals by the store, which accepted other jobs
+  std::uint64_t last_refusal = 0;  ///< number of successful saves at the time of the last refusal
+  Instant next_try;                ///< earliest time to try again after a refusal
 };
 
-/// Something that happened to a job, as its log shows it.
+/// An event of a job, as shown in its log.
 struct LoggedEvent {
   std::int64_t sequence = 0;  ///< rises within the job
   double at = 0;              ///< seconds since 1970
@@ -139,26 +140,28 @@ struct LoggedEvent {
   std::string text;
 };
 
-/// What has to be done outside after something has happened.
+/// The actions that the server has to perform after an event.
 struct HostedEffects {
   struct Event {
-    std::string kind, text;  ///< as in `LoggedEvent`; a warning is for the server's log, too
+    std::string kind, text;  ///< as in `LoggedEvent`; a warning is added to the server's log, too
     Seconds at{};
   };
   std::vector<Event> events = {};
-  bool save = false;     ///< the state holds something that must not be lost
-  bool changed = false;  ///< listeners should look, also where there is no event
+  bool save = false;     ///< the state has a change that must not be lost
+  bool changed = false;  ///< listeners are to be called even without an event
 };
 
-/// The state as it is now, and what changes seldom as far as it has since it was last taken.
+/// The texts to store: the current state, and the parts and plans that changed since they were last
+/// taken.
 struct HostedTexts {
   std::string state;
   std::map<std::string, std::string> parts = {};  ///< by name
-  std::optional<std::string> plans = {};          ///< of what has some
+  std::optional<std::string> plans = {};          ///< nullopt if unchanged, or if there are none
 };
 
-/// Ids of recurring jobs among all that is hosted: those of training jobs, as users know them, have
-/// no colon. Such a job is kept until it is removed by name: its next recurrence may be months off.
+/// Prefix of the ids of recurring jobs among all hosted objects; ids of training jobs have no
+/// colon. A recurring job is kept until it is removed by name, because its next recurrence may be
+/// months off.
 inline constexpr std::string_view kRecurringIds = "recurring:";
 
 class Hosted {
@@ -168,46 +171,47 @@ class Hosted {
   Hosted(const Hosted&) = delete;
   Hosted& operator=(const Hosted&) = delete;
 
-  // What each kind says and does itself.
+  // Implemented by each kind.
   virtual HostedTexts take_texts() = 0;
-  /// Members of a JSON object, without braces; what lists show, also when it is not in memory.
+  /// Returns the members of a JSON object, without braces, for lists, which show them even if the
+  /// object is not in memory.
   virtual std::string summary_text() const = 0;
-  virtual Seconds heard() const = 0;                 ///< when a client took part in it last
-  virtual std::optional<Seconds> ended() const = 0;  ///< when it ended in order; none: it has not
-  virtual std::size_t memory() const = 0;            ///< bytes, about; O(1) unless it has changed
+  virtual Seconds heard() const = 0;  ///< last time at which a client took part in it
+  virtual std::optional<Seconds> ended() const = 0;  ///< when it ended in order; nullopt if not
+  virtual std::size_t memory() const = 0;  ///< approximate bytes; O(1) unless it has changed
   virtual bool asleep() const = 0;
   virtual void go_on(Seconds now) = 0;
-  /// A client that takes part listens.
+  /// Records that a client that takes part in the object is listening.
   virtual void hear(Seconds now) = 0;
-  /// About once a second while it is active.
+  /// Called about once a second while the object is active.
   virtual void tick(Seconds now) = 0;
-  /// What has gathered since the last call. Called whenever something has happened to it.
+  /// Returns the effects gathered since the last call. Called after each event of the object.
   virtual HostedEffects take_effects(Seconds now) = 0;
-  /// It is not active: what can wait is not done for it any more. About once a second.
+  /// Called about once a second while the object is not active: it cancels work that can wait.
   virtual void rest() {}
-  /// It is over, or leaves memory: nothing more is to be done for it.
+  /// Called when the object is over or leaves memory: it cancels all work.
   virtual void leave() {}
 
-  /// As it is now, or as it was stored where it sleeps.
+  /// Returns the current summary, or the stored one if the object is asleep.
   JobSummary summary() const;
 
   const std::string id;
-  JobClaim claim{.epoch = 1};  ///< by which this server has it
+  JobClaim claim{.epoch = 1};  ///< the claim under which this server has it
   bool deleted = false;
   bool moved = false;     ///< another server has it now, or may have it
-  bool unloaded = false;  ///< it is in the store alone; another object may stand for it
+  bool unloaded = false;  ///< it is only in the store; another object may represent it
   bool is_over() const { return deleted || moved || unloaded; }
   JobListeners listeners;
-  std::deque<LoggedEvent> events;  ///< the newest
+  std::deque<LoggedEvent> events;  ///< the newest events
   std::int64_t newest_event = 0;
 
   // For hosting.
-  Instant used;  ///< when it was last asked for
-  /// Something has happened since it was last saved, of which not everything has to be stored at
-  /// once: reports of iterations, say.
+  Instant used;  ///< time of the last request for it
+  /// True if it has changed since it was last saved in a way that need not be stored immediately,
+  /// such as reports of iterations.
   bool touched = false;
-  std::string stored_summary;      ///< as it was stored; while it is asleep
-  std::size_t memory_counted = 0;  ///< of `memory`, by `HostedTable`
+  std::string stored_summary;      ///< the summary in the store, while the object is asleep
+  std::size_t memory_counted = 0;  ///< value of `memory` that `HostedTable` has counted
   /// The client (`HttpRequest::client`) whose share of the memory for jobs this job takes: the
   /// client that registered the job, or, after it was read from the store, the first client that
   /// registers a rank or another specification. Empty if there is none yet: reading a job takes no

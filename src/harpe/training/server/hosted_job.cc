@@ -27,7 +27,7 @@ carbon::UtcTime day_of(carbon::UtcTime time) {
 using Mode = CarbonDecision::Mode;
 
 constexpr std::int64_t kMostCounted = 1'000'000'000'000'000;
-/// By which a clock that was set back is told from one that goes on.
+/// If the wall clock is this much before the last decision, it was set back.
 constexpr Seconds kSetBack{5};
 
 std::string text_of(const std::optional<CarbonTerms>& terms) {
@@ -64,7 +64,7 @@ carbon::LedgerRun& JobLedger::run_of(const Training& training) {
 
 void JobLedger::put(carbon::LedgerRun& run, double from, double to, const carbon::EnergyUse& use) {
   const std::size_t before = run.ledger.size();
-  // A machine's clock may say anything; what it says of before 1970 is nowhere to be put.
+  // A machine's clock may be wrong: the ledger rejects times before 1970, and their use is dropped.
   if (!run.ledger.add(from, to, use).ok()) return;
   intervals_ += run.ledger.size() - before;
   const auto last = carbon::UtcTime{static_cast<std::int64_t>(to)};
@@ -151,7 +151,7 @@ JobLedger JobLedger::read(const std::map<std::string, std::string>& parts,
       const std::int64_t start = run.start;
       const auto [found, is_new] = ledger.runs_.try_emplace(start, std::move(run));
       if (is_new) continue;
-      // Of days of one start, which share no interval. NOLINTNEXTLINE(bugprone-use-after-move)
+      // Days of one start share no interval. NOLINTNEXTLINE(bugprone-use-after-move)
       if (Status merged = found->second.ledger.merge(run.ledger); !merged.ok()) {
         log(part->first + ": " + merged.error().text());
       }
@@ -164,10 +164,10 @@ JobLedger JobLedger::read(const std::map<std::string, std::string>& parts,
 void JobCarbon::follow(const std::string& of_specification, std::int64_t newest) {
   const IterationCount before = count_;
   count_.observe(newest);
-  // A start of training is worth storing; iterations come with the next decision.
+  // A new start of training is stored; iterations are stored with the next decision.
   if (count_.base() != before.base()) {
     changed_ = true;
-    state_.pauses_ignored = false;  // other processes may follow
+    state_.pauses_ignored = false;  // other processes may follow pauses
   }
   if (of_specification == adopted_) return;
   adopted_ = of_specification;
@@ -210,7 +210,7 @@ bool JobCarbon::decided(std::uint64_t revision, ControlState state, CarbonDecisi
   return true;
 }
 
-/// Paces and pauses the job itself tells; what else people should know.
+/// Logs a change of mode or of lateness, except paces and pauses, which the job logs itself.
 void JobCarbon::say(const CarbonDecision& decision, Seconds now) {
   if (decision_ && decision_->mode == decision.mode && decision_->in_time == decision.in_time) {
     return;
@@ -290,7 +290,7 @@ std::size_t HostedJob::memory() const {
   return memory_ + job.rank_memory() + ledger.memory();
 }
 
-/// GPUs are held by ranks that are heard of, whether they report or not.
+/// Records reported energy, and the time that registered ranks hold GPUs, even without reports.
 void HostedJob::note_use(const std::vector<ReportedUse>& reported, Seconds now) {
   const ServiceClock& time = services_.time();
   const JobLedger::Training training{.incarnation = job.incarnation(),
@@ -304,7 +304,7 @@ void HostedJob::note_use(const std::vector<ReportedUse>& reported, Seconds now) 
   const bool is_held = training.ranks > 0 && training.start > 0 && !job.ended();
   if (is_held) ledger.hold(training, time.shown(from).value, time.shown(until).value);
   held_until_ = std::max(from, until);
-  // By what it did until now: what it does from now on is for the next time.
+  // Until now, the job was in the state of the last call; the present state is for the next call.
   if (paused_until_ && training.start > 0) {
     ledger.pause(training, time.shown(*paused_until_).value, time.shown(now).value);
   }

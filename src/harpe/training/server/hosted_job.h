@@ -1,6 +1,7 @@
 #pragma once
 /// \file
-/// A training job that is in memory, and what surrounds it there. On the loop's thread.
+/// A training job in memory, with its energy ledger and its carbon control. Used on the loop's
+/// thread.
 
 #include <cstddef>
 #include <cstdint>
@@ -27,50 +28,52 @@
 
 namespace harpe::training {
 
-/// The hourly energy that a job's ranks have reported, and the time for which it held its GPUs,
-/// from its first start of training. The store keeps it with the job, in one part for each day, so
-/// that saving a long job costs no more than saving a short one.
+/// The hourly energy that a job's ranks reported, and the time for which the job held its GPUs,
+/// since its first start of training. The store keeps one part of the ledger for each day, so that
+/// saving a long job costs no more than saving a short one.
 ///
-/// Times are of the machine's clock at that time. Hours in which no server has the job are missing.
-/// On the loop's thread.
+/// Times are readings of the machine's clock. Hours in which no server has the job are missing.
+/// Used on the loop's thread.
 class JobLedger {
  public:
-  /// The settlement period of most markets; divides the steps of those that are longer.
+  /// Settlement period of most markets; longer periods are multiples of it.
   static constexpr carbon::WholeSeconds kStep = carbon::whole_minutes(15);
-  /// Starts of training that are told apart; what begins later counts to the last of them.
+  /// Limit on separate starts of training; later starts are counted as part of the last one.
   static constexpr std::size_t kMostStarts = 1000;
 
-  /// A start of training that uses something now.
+  /// A start of training that is using energy or GPUs now.
   struct Training {
     std::string incarnation;  ///< of the job
     std::uint64_t start = 0;
     std::string run;
-    int ranks = 0;  ///< that hold places
-    int all = 0;    ///< that it has when it is complete
+    int ranks = 0;  ///< number of registered ranks
+    int all = 0;    ///< number of ranks of the complete job
   };
 
-  /// Whoever registered the job; of starts that begin from now on, and of the one there is, if it
-  /// has none.
+  /// Sets the user who registered the job, for starts from now on and for the newest start if it
+  /// has no user.
   void set_user(const std::string& user);
   const std::string& user() const { return user_; }
 
-  /// \param ended  when the iteration had, in seconds since 1970
+  /// \param ended  end of the iteration, in seconds since 1970
   void add(const Training& training, const ReportedUse& use, double ended);
-  /// The GPUs of all its ranks were held from ... to ..., in seconds since 1970.
+  /// Adds the time for which the GPUs of all its ranks were held, in seconds since 1970.
   void hold(const Training& training, double from, double to);
-  /// Training paused from ... to ..., whether its ranks waited or had ended.
+  /// Adds the time for which training was paused, in seconds since 1970, whether its ranks waited
+  /// or had ended.
   void pause(const Training& training, double from, double to);
 
-  /// Starts in their order, with what they used in intervals that begin in [from, to).
+  /// Returns the starts in order, with their use in intervals that begin in [from, to).
   std::vector<carbon::LedgerRun> runs(const std::string& job, carbon::UtcTime from,
                                       carbon::UtcTime to) const;
-  std::size_t memory() const;  ///< bytes, about
+  std::size_t memory() const;  ///< approximate bytes
 
   // As texts, by name.
   static constexpr std::string_view kParts = "energy:";
-  /// The parts that have changed since the last call.
+  /// Returns the parts that have changed since the last call.
   std::map<std::string, std::string> take_changed_parts();
-  /// Others than its own are left alone. What cannot be read is left out. \param log  gets why
+  /// Reads a ledger from its parts; ignores other parts, and leaves out parts that are damaged.
+  /// \param log  receives the errors
   static JobLedger read(const std::map<std::string, std::string>& parts,
                         const std::function<void(const std::string&)>& log);
 
@@ -86,26 +89,27 @@ class JobLedger {
 };
 
 // Carbon control of a hosted job: its terms, the number of finished iterations, and the state and
-// last decision of its controller. On the loop's thread.
+// last decision of its controller. Used on the loop's thread.
 
 class HostedJob;
 
-/// The part of a stored job that `JobCarbon::text` is.
+/// Name of the stored part that holds `JobCarbon::take_changed_text`.
 inline constexpr const char* kCarbonPart = "carbon";
 
 class JobCarbon {
  public:
-  /// Follows the job: its specification may have other terms, its ranks may have reported.
-  /// \param newest  iteration of the newest report in this start of training; -1: none
-  /// \param of_specification  its terms as JSON; empty: it has none
+  /// Updates the terms and the iteration count from the job.
+  /// \param newest  iteration of the newest report in this start of training; -1 if none
+  /// \param of_specification  the job's terms as JSON; empty if none
   void follow(const std::string& of_specification, std::int64_t newest);
-  /// Other terms, or none. What is known of the job's progress stays.
+  /// Sets or removes the terms. Keeps the job's progress, except a count of finished iterations
+  /// that the terms set.
   void set(std::optional<CarbonTerms> terms);
-  /// A decision by these terms. \param revision  of the terms by which it was made
-  /// \returns  whether it still counts
+  /// Sets a decision. Returns false and ignores it if the terms have changed since.
+  /// \param revision  of the terms for which the decision was made
   bool decided(std::uint64_t revision, ControlState state, CarbonDecision decision, Seconds wall,
                Seconds now);
-  /// Whether one is due, and none is being made.
+  /// Returns true if a decision is due and none is being made.
   bool is_due(Seconds wall) const;
   void decide_soon() { due_ = Seconds{0}; }
   bool deciding = false;
@@ -115,21 +119,21 @@ class JobCarbon {
   const std::optional<CarbonDecision>& decision() const { return decision_; }
   std::int64_t done() const { return count_.done(); }
   std::uint64_t revision() const { return revision_; }
-  /// The job is to go by its objective again.
+  /// Returns true once after the terms are removed: the job follows its objective again.
   bool take_ended() { return std::exchange(ended_, false); }
   std::vector<HostedEffects::Event> take_events() { return std::exchange(events_, {}); }
   bool needs_saving() const { return changed_; }
 
-  /// For the store; empty where it has not changed since.
+  /// Returns the text to store, or an empty text if nothing has changed since the last call.
   std::string take_changed_text();
-  /// Fails where it is damaged, and is left as it was then.
+  /// Restores a stored text. Fails and changes nothing if the text is damaged.
   Status read(std::string_view text);
 
  private:
   void say(const CarbonDecision& decision, Seconds now);
 
   std::optional<CarbonTerms> terms_;
-  std::string adopted_;  ///< the terms of the specification that were taken over last
+  std::string adopted_;  ///< the last terms that were taken from the specification
   IterationCount count_;
   ControlState state_;
   std::optional<CarbonDecision> decision_;
@@ -143,27 +147,27 @@ class JobCarbon {
 class HostedJob;
 using JobPtr = std::shared_ptr<HostedJob>;
 
-/// How far the plans of a job are.
+/// The progress of a job's characterization.
 struct Characterization {
   std::uint64_t ticket = 0;
-  bool running = false;  ///< false: it waits for a worker
+  bool running = false;  ///< false while it waits for a worker
   double fraction = 0;
 };
 
-/// What training jobs need of their server.
+/// The services that training jobs need from their server.
 class JobServices {
  public:
   virtual ~JobServices() = default;
-  /// Something has happened to the job: plans may have to be made, assignments sent.
+  /// Handles the effects of an event: makes plans and sends assignments if necessary.
   virtual void follow(const JobPtr& job, JobEffects effects) = 0;
-  /// No better plans are wanted.
+  /// Cancels the search for better plans.
   virtual void rest(const JobPtr& job) = 0;
-  /// No plans are.
+  /// Cancels all planning for the job.
   virtual void leave(const JobPtr& job) = 0;
   virtual const ServiceClock& time() const = 0;
 };
 
-/// `job` is changed through `JobRegistry::act` alone.
+/// A hosted training job. Change `job` only through `JobRegistry::act`.
 class HostedJob final : public Hosted, public std::enable_shared_from_this<HostedJob> {
  public:
   /// \param services  used while it is hosted
@@ -186,10 +190,10 @@ class HostedJob final : public Hosted, public std::enable_shared_from_this<Hoste
 
   Job job;
   const Joules energy_before = job.status().energy;  ///< reported before this server had the job
-  JobLedger ledger;                                  ///< what it has used so far
+  JobLedger ledger;                                  ///< its use so far
   JobCarbon carbon;
-  Instant assignments_at;  ///< when the newest assignments were made
-  /// Assignments that were written already, by stage: most pipelines have the same.
+  Instant assignments_at;  ///< time of the newest assignments
+  /// Cache of serialized assignments, by stage: most pipelines have equal ones.
   struct AssignmentsTexts {
     std::uint64_t version = 0;
     struct One {
@@ -202,38 +206,40 @@ class HostedJob final : public Hosted, public std::enable_shared_from_this<Hoste
   } assignments_texts;
 
   // For the registry.
-  /// Digests of bodies that were read, to `Job::specification` of what they say.
+  /// Digest of each request body that was read, with the `Job::specification` it was parsed to.
   std::map<std::string, std::string> known_bodies;
-  std::optional<std::string> unsaved_plans;  ///< as the store keeps them
+  std::optional<std::string> unsaved_plans;  ///< in the format of the store
   /// The plans as text, shared by the responses that are not sent yet.
   struct PlansText {
     std::shared_ptr<const plan::PlanTable> plans;
     std::string text;
   };
-  std::weak_ptr<const PlansText> plans_text;  ///< of the job's reader
+  std::weak_ptr<const PlansText> plans_text;  ///< used only by the job's reader tasks
 
   // For the planner.
   struct Work;
-  std::shared_ptr<Work> work;  ///< the characterization under way
+  std::shared_ptr<Work> work;  ///< the current characterization
 
   // For the searcher.
   struct Search;
-  std::shared_ptr<Search> search;  ///< for a better plan; null: there was none
-  Instant search_followed;         ///< when it was last seen whether there should be one
+  std::shared_ptr<Search> search;  ///< the search for a better plan; null if there was none
+  Instant search_followed;         ///< last check of the need for a search
 
  private:
   void note_use(const std::vector<ReportedUse>& reported, Seconds now);
 
   JobServices& services_;
-  std::optional<Seconds> held_until_;    ///< what its GPUs were held for is in the ledger so far
-  std::optional<Seconds> paused_until_;  ///< the same of its pause; none: it does not pause
+  std::optional<Seconds> held_until_;  ///< end of the held time in the ledger
+  /// End of the paused time in the ledger; nullopt if not paused.
+  std::optional<Seconds> paused_until_;
   JobPhase logged_phase_;
-  mutable std::string measured_;  ///< `Job::specification` of which `memory_` is
+  mutable std::string measured_;  ///< the `Job::specification` for which `memory_` holds
   mutable std::size_t memory_ = 0;
 };
 
-/// A job as the store has it, with its parts and plans, as it was when it was stored. From any
-/// thread. \param log  gets plans that cannot be read and have to be made again
+/// Returns a job read from the store with its parts and plans, in its stored state. Callable from
+/// any thread.
+/// \param log  receives errors in plans (which are made again), carbon control and energy
 Result<HostedPtr> read_hosted_job(Store& store, const StoredJob& stored, Seconds now,
                                   JobServices& services,
                                   const std::function<void(const std::string&)>& log);

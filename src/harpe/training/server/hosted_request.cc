@@ -91,7 +91,7 @@ net::Reply while_commanded(const Hosting& hosting, const HostedPtr& hosted, bool
   return [&hosting, hosted, forwarded, reply = std::move(reply)](net::HttpResponse response) {
     const auto check = [&hosting, hosted, forwarded](net::HttpResponse& one) {
       if (hosted->deleted || hosting.claims().commands(*hosted)) return;
-      // Another server asks the next one; a client asks again itself.
+      // With 421 the forwarding server asks the next server; with 503 a client asks again.
       one = net::native_error(
           forwarded ? 421 : 503, "unavailable",
           "job " + hosted->id + " is being removed, or at another server, or may be; ask again");

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// What requests about all kinds of jobs share: lists by pages, logs, responses that hold only
-/// while this server commands the job.
+/// Common parts of requests for all kinds of jobs: pages of lists, logs, and responses that are
+/// valid only while this server commands the job.
 
 #include <cstddef>
 #include <set>
@@ -14,22 +14,22 @@
 
 namespace harpe::training {
 
-/// Which page of a list is asked for.
+/// The requested page of a list.
 struct ListRequest {
   std::string after;
   std::size_t limit = 0;
   std::set<Activity> activities;
 };
 Result<ListRequest> parse_list_request(std::string_view query);
-/// How many jobs a list has at most, by its query; the usual number where that is wrong.
+/// Returns the limit on the jobs of a list, from its query; the default if the query is invalid.
 std::size_t most_listed(std::string_view query);
 
-/// The events of a job after the sequence number that the query names.
+/// Responds with the events of the job after the sequence number in the query.
 void respond_with_log(Hosting& hosting, const HostedPtr& hosted, std::string_view query,
                       const net::Reply& reply);
 
-/// Where the job may be commanded here only until it is not: looked at when a response is made, and
-/// again right before it is sent, since a process may be stopped in between.
+/// Returns a reply that sends an error if this server may not command the job: it checks when the
+/// response is made, and again just before it is sent, since a process may be stopped in between.
 net::Reply while_commanded(const Hosting& hosting, const HostedPtr& hosted, bool forwarded,
                            net::Reply reply);
 

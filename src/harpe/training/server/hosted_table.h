@@ -1,9 +1,9 @@
 #pragma once
 /// \file
-/// Which jobs a server hosts: those in memory, and those that the store alone has, of which a
-/// summary is known. An id is in one of the two at most.
+/// The table of hosted jobs: jobs in memory, and jobs that are only in the store, with their
+/// summaries. An id is in at most one of the two.
 ///
-/// On the loop's thread. O(log jobs) but what visits all.
+/// Used on the loop's thread. O(log jobs), except functions that visit all jobs.
 
 #include <cstddef>
 #include <functional>
@@ -22,17 +22,19 @@
 
 namespace harpe::training {
 
-/// Whether a job trains, judged by the requests of its clients.
+/// Activity of a job, according to the requests of its clients.
 enum class Activity : unsigned char { kActive, kIdle, kEnded };
 const char* name_of(Activity activity);
 
-/// When jobs change their activity and go.
+/// The times after which a job becomes idle, ends and is removed.
 struct JobLifetimes {
-  Seconds idle_after{15.0 * 60};      ///< without a word of any rank; out of memory from then on
-  Seconds end_after{24.0 * 3600};     ///< the same: it has ended, though no rank said so
-  Seconds keep_ended{30.0 * 86'400};  ///< until it is removed; 0: for ever
+  /// Time without messages from ranks; then the job may leave memory.
+  Seconds idle_after{15.0 * 60};
+  /// Time without messages from ranks; then the job counts as ended.
+  Seconds end_after{24.0 * 3600};
+  Seconds keep_ended{30.0 * 86'400};  ///< time until removal; 0 for never
 };
-/// \param heard  when a rank was last heard of; \param ended  when all ended in order
+/// \param heard  time of the last message from a rank; \param ended  when all ranks ended in order
 Activity activity_of(Seconds heard, std::optional<Seconds> ended, Seconds now,
                      const JobLifetimes& lifetimes);
 
@@ -40,7 +42,7 @@ class HostedTable {
  public:
   /// Receives a loaded job; null if there is none.
   using Loaded = std::function<void(const Result<HostedPtr>&)>;
-  /// A job that is in the store alone.
+  /// A job that is only in the store.
   struct Stored {
     JobSummary summary;
     JobClaim claim;
@@ -49,36 +51,37 @@ class HostedTable {
   };
 
   HostedPtr find(const std::string& id) const;
-  /// Null where it is in memory, or not here.
+  /// Returns null if the job is in memory or unknown.
   Stored* find_stored(const std::string& id);
   bool holds(const std::string& id) const { return loaded_.contains(id) || stored_.contains(id); }
   std::size_t count() const { return loaded_.size() + stored_.size(); }
-  /// By which this server has it; null: it is not here.
+  /// Returns the claim under which this server has the job; null if it does not.
   const JobClaim* claim_of(const std::string& id) const;
   const std::map<std::string, HostedPtr>& loaded() const { return loaded_; }
   const std::map<std::string, Stored>& stored() const { return stored_; }
-  /// Bytes of those in memory.
+  /// Returns the bytes of all jobs in memory.
   std::size_t memory() const { return memory_; }
   /// Bytes of the jobs in memory that count for `client`.
   std::size_t memory(const std::string& client) const;
 
-  /// It is in memory from now on, in place of what the store alone had.
+  /// Adds a job in memory, replacing its entry as a stored job.
   void add(const HostedPtr& hosted);
-  /// The store alone has it.
+  /// Adds a job that is only in the store.
   void add_stored(JobSummary summary, const JobClaim& claim);
-  /// It is not here any more.
+  /// Removes a job in memory.
   void erase(const HostedPtr& hosted);
-  /// The same of one that the store alone has, which is there. \returns  those who wait for it
+  /// Removes a job that is only in the store; it must exist. \returns  the callbacks that wait for
+  /// it
   std::vector<Loaded> erase_stored(const std::string& id) {
     return std::move(stored_.extract(id).mapped().waiting);
   }
-  /// It may take more memory than before, or less.
+  /// Updates the job's share of the memory.
   void measure(Hosted& hosted) { count(hosted, hosted.memory()); }
-  /// Counts it as the job of this client from now on.
+  /// Counts the job for this client from now on.
   void charge(Hosted& hosted, const std::string& client);
 
-  /// All behind `after`, by id; each is one of both, and the other is null. Ends where `visit`
-  /// returns false.
+  /// Calls `visit` with each job after the id `after`, by id; either `loaded` or `stored` is null.
+  /// Stops when `visit` returns false.
   void visit(const std::string& after,
              const std::function<bool(const std::string& id, const HostedPtr& loaded,
                                       const Stored* stored)>& visit) const;
@@ -89,13 +92,13 @@ class HostedTable {
   std::map<std::string, HostedPtr> loaded_;
   std::map<std::string, Stored> stored_;
   std::size_t memory_ = 0;
-  std::map<std::string, std::size_t> memory_of_;  ///< by client; clients without any are left out
+  std::map<std::string, std::size_t> memory_of_;  ///< by client; clients without memory are omitted
 };
 
 /// The activity of the jobs of a table at the time of a clock, and lists of them.
 class JobActivities {
  public:
-  /// All must outlive this.
+  /// All arguments must outlive this object.
   JobActivities(const HostedTable& table, const ServiceClock& time, const JobLifetimes& lifetimes)
       : table_(table), time_(time), lifetimes_(lifetimes) {}
 
@@ -103,19 +106,19 @@ class JobActivities {
   Activity of(const JobSummary& summary) const;
   /// Returns the number of jobs of each activity.
   std::map<Activity, std::size_t> count() const;
-  /// Returns the ids of jobs that have ended for so long and that no client looks at, those that
-  /// ended first before the others.
+  /// Returns the ids of jobs that ended at least `time` ago and that no client listens to, in the
+  /// order in which they ended.
   std::vector<std::string> ended_for(Seconds time) const;
 
-  /// One of a list. The summary is that of now.
+  /// A job in a list, with its current summary.
   struct Listed {
     const JobSummary& summary;
     Activity activity;
-    const Hosted* hosted;  ///< null: it is not in memory
+    const Hosted* hosted;  ///< null if it is not in memory
   };
-  /// Shows up to `limit` jobs of these activities behind `after`, by id.
-  /// \param wanted  of these ids alone; empty: of all
-  /// \returns  the last id, where there are more behind it
+  /// Calls `show` with up to `limit` jobs of these activities after the id `after`, by id.
+  /// \param wanted  selects ids; empty for all
+  /// \returns  the last id if more jobs follow
   std::optional<std::string> list(const std::string& after, std::size_t limit,
                                   const std::set<Activity>& activities,
                                   const std::function<bool(const std::string& id)>& wanted,

@@ -10,7 +10,7 @@
 namespace harpe::training {
 namespace {
 
-/// "format" of a JSON object; empty where it has none. Builds nothing else of the text.
+/// Returns "format" of a JSON object; empty if it has none. Builds no other part of the object.
 std::string format_of(const std::string& state) {
   using Json = nlohmann::json;
   std::string format;
@@ -29,10 +29,10 @@ std::string format_of(const std::string& state) {
   return format;
 }
 
-/// A job that was looked at may be looked at again.
+/// Time that an idle job stays in memory after its last use, because it may be requested again.
 constexpr Seconds kLookedAt{60};
 constexpr std::size_t kSummarisedAtOnce = 20;
-/// A client may take one of these of the memory for jobs, as of that for requests.
+/// A client may use one share of the memory for jobs, as of the memory for requests.
 constexpr std::size_t kSharesOfMemory = 2;
 
 Error unreadable(const std::string& id, const Error& why) {
@@ -97,7 +97,7 @@ void JobMemory::load(const std::string& id, HostedTable::Loaded done) {
 void JobMemory::loaded(const std::string& id, const JobClaim& claim,
                        const Result<HostedPtr>& hosted) {
   HostedTable::Stored* const stored = services_.table.find_stored(id);
-  // It was removed or let go meanwhile, and may have been changed by another server since.
+  // The job was removed or released in the meantime, and another server may have changed it.
   if (stored == nullptr || stored->claim != claim) return;
   std::vector<HostedTable::Loaded> waiting = std::exchange(stored->waiting, {});
   stored->loading = false;
@@ -109,7 +109,7 @@ void JobMemory::loaded(const std::string& id, const JobClaim& claim,
     if (!is_away) services_.log("job " + id + " cannot be read: " + hosted.error().text());
     return respond(is_away ? hosted : unreadable(id, hosted.error()));
   }
-  if (*hosted == nullptr) {  // another server has removed it
+  if (*hosted == nullptr) {  // another server removed it
     services_.table.erase_stored(id);
     return respond(HostedPtr());
   }
@@ -139,18 +139,19 @@ Status JobMemory::make_room(std::size_t bytes, const std::string& client) {
 
 Status JobMemory::make_room_in(Hosted& hosted, std::size_t bytes, const std::string& client) {
   const bool is_of_client = !hosted.client.empty() || client.empty();
-  // What is in memory already takes no room: a rank that registers again is never refused for it.
+  // Bytes already in memory need no room, so a rank that registers again is never refused.
   if (bytes > 0)
     HARPE_TRY(make_memory(bytes, hosted.client.empty() ? client : hosted.client, &hosted));
   if (!is_of_client) services_.table.charge(hosted, client);
   return ok_status();
 }
 
-/// \param hosted  the job whose bytes they are, which stays in memory; null: of a new one
+/// Unloads idle jobs if `bytes` do not fit. Fails if they still do not.
+/// \param hosted  the job that needs the bytes, which stays in memory; null for a new job
 Status JobMemory::make_memory(std::size_t bytes, const std::string& client, const Hosted* hosted) {
   const std::size_t share = services_.options.most_memory / kSharesOfMemory;
   const std::size_t own = hosted == nullptr ? 0 : hosted->memory_counted;
-  // Of the client's other jobs: one job alone may be larger than a share.
+  // Memory of the client's other jobs, because a single job may be larger than a share.
   const auto others = [&] {
     const bool is_counted = hosted != nullptr && hosted->client == client;
     return services_.table.memory(client) - (is_counted ? own : 0);
@@ -193,7 +194,7 @@ void JobMemory::unload_idle(std::size_t most, const Hosted* kept_job) {
   std::vector<HostedPtr> idle;
   for (const auto& [id, hosted] : services_.table.loaded()) {
     if (hosted.get() == kept_job || !is_idle(*hosted)) continue;
-    if (hosted->touched) jobs_.save(hosted);  // it leaves when that is stored
+    if (hosted->touched) jobs_.save(hosted);  // it leaves memory after this save
     const SaveState& saving = hosted->saving;
     if (saving.revisions.is_stored() && saving.events.empty()) idle.push_back(hosted);
   }

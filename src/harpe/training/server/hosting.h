@@ -1,11 +1,11 @@
 #pragma once
 /// \file
-/// The jobs of a server, of whatever kind: which of them are in memory, which server commands them,
-/// and what becomes of them there.
+/// The jobs of a server, of every kind: decides which of them are in memory and handles their
+/// loading, saving and removal, and the claims on them.
 ///
-/// Everything happens on the thread of the loop, but reading stored jobs, what `readers` run, and
-/// the store, which have threads of their own. What a client is promised to survive is answered
-/// after the store has it: `JobSaver::when_stored`.
+/// Everything happens on the loop's thread, except reading stored jobs, the tasks of `readers`, and
+/// the store, which have threads of their own. A response that promises durability is sent after
+/// the store has the data: `JobSaver::when_stored`.
 
 #include <cstddef>
 #include <cstdint>
@@ -23,40 +23,41 @@
 
 namespace harpe::training {
 
-/// Reads stored jobs into memory with the reader of their kind, which the "format" of their state
-/// names: "harpe.job/2".
+/// A reader of stored jobs. It uses the reader of the job's kind, which is chosen by the "format"
+/// in the stored state: "harpe.job/2".
 class JobRestorer {
  public:
-  /// Makes a job of what is stored of it; called from any thread. What the store fails at is
-  /// `kUnavailable`, what cannot be read any other error.
+  /// Creates a job from its stored state; called from any thread. Errors of the store are
+  /// `kUnavailable`; unreadable data gives any other error.
   using Read = std::function<Result<HostedPtr>(Store& store, const StoredJob& stored, Seconds now)>;
 
-  /// Before the first `restore`. \param formats  how the formats of this kind begin: "harpe.job/"
+  /// Adds a kind. Call it before the first `restore`. \param formats  prefix of its formats:
+  /// "harpe.job/"
   void add(std::string formats, Read read) {
     kinds_.emplace_back(std::move(formats), std::move(read));
   }
 
-  /// The job, asleep; null: the store has none. One whose state names no format of any kind is read
-  /// as the first kind, which says what is wrong with it. From any thread.
+  /// Returns the job, asleep; null if the store does not have it. A job of unknown format is read
+  /// as the first kind, whose reader reports the error. Callable from any thread.
   Result<HostedPtr> restore(Store& store, const std::string& id, Seconds now) const;
 
  private:
   std::vector<std::pair<std::string, Read>> kinds_;
 };
 
-/// Moves jobs between the store and memory. The server knows a summary of every stored job, reads a
-/// job if a client asks for it or takes part in it, and unloads idle jobs. On the loop's thread;
-/// stored jobs are read on other threads.
+/// The jobs in memory as a cache of the store. The server knows a summary of every stored job,
+/// reads a job if a client requests it or takes part in it, and unloads idle jobs. Used on the
+/// loop's thread; stored jobs are read on other threads.
 class JobMemory {
  public:
-  /// Since the start of the server.
+  /// Counts since the start of the server.
   struct Counts {
     std::uint64_t loads = 0, unloads = 0;  ///< from the store and out of memory
   };
-  /// Jobs that are in memory though they are idle, because they were asked for.
+  /// Limit on recently used idle jobs that are kept in memory.
   static constexpr std::size_t kMostIdleLoaded = 64;
 
-  /// All must outlive this.
+  /// All arguments must outlive this object.
   JobMemory(const HostingServices& services, LoadedJobs& jobs, JobClaims& claims)
       : services_(services), jobs_(jobs), claims_(claims) {}
 
@@ -68,16 +69,16 @@ class JobMemory {
   /// `kUnavailable` if it cannot be read (now).
   void load(const std::string& id, HostedTable::Loaded done);
   /// Makes room for one more job of `bytes` in memory. `kUnavailable` if there is none.
-  /// \param client  whose share of the memory it takes; empty: no client's
+  /// \param client  the client whose share of the memory it takes; empty for none
   Status make_room(std::size_t bytes, const std::string& client = {});
   /// Makes room for `bytes` more of a job in memory. `kUnavailable` if there is no room; 0 bytes
   /// always fit.
-  /// \param client  whose share the job takes from now on, if it takes no other client's
+  /// \param client  the client whose share the job takes from now on, if it has none yet
   Status make_room_in(Hosted& hosted, std::size_t bytes, const std::string& client);
   /// Unloads idle jobs, but keeps the `most` that were used last for some time.
-  /// \param kept_job  is not unloaded; null: any may be
+  /// \param kept_job  a job to keep in memory; null for none
   void unload_idle(std::size_t most = kMostIdleLoaded, const Hosted* kept_job = nullptr);
-  /// Summarises some of the jobs that an older Harpe has stored without a summary.
+  /// Creates summaries for some of the jobs that an older Harpe stored without a summary.
   void summarise_some();
   const Counts& counts() const { return counts_; }
 
@@ -95,8 +96,8 @@ class JobMemory {
   Counts counts_;
 };
 
-/// Looks for damage in the store on a thread of its own, because that may take long. On the loop's
-/// thread.
+/// A check of the store for damage, on a separate thread because it may take long. Used on the
+/// loop's thread.
 class StoreVerifier {
  public:
   /// \param services  must outlive this
@@ -105,33 +106,33 @@ class StoreVerifier {
         worker_(loop, services.options.make_workers({.threads = 1, .nice = 10})) {}
 
   void verify();
-  /// Returns the damage that was found; empty if none was found so far.
+  /// Returns the damage that was found; empty if none has been found so far.
   const std::string& damage() const { return damage_; }
 
  private:
   const HostingServices& services_;
   std::string damage_;
-  SideWorkers worker_;  // last: its thread ends before what it works on goes
+  SideWorkers worker_;  // last: its thread ends before the data it uses is destroyed
 };
 
 class Hosting {
  public:
   using Options = HostingOptions;
 
-  /// \param store  null: nothing survives; must outlive this
+  /// \param store  must outlive this; null if jobs are not stored
   Hosting(Loop& loop, Clock& clock, Store* store, Options options,
           std::function<void(const std::string&)> log);
-  /// Writes what is not stored yet. The loop does not run any more.
+  /// Writes all unsaved changes. The loop must have stopped.
   ~Hosting();
   Hosting(const Hosting&) = delete;
   Hosting& operator=(const Hosting&) = delete;
 
-  /// Takes up the jobs of the store, of which it reads the summaries alone. Before the loop runs;
-  /// call once.
+  /// Takes up the jobs of the store, reading only their summaries. Call it once, before the loop
+  /// runs.
   Status restore();
   /// Called once a second.
   void tick();
-  /// Removes jobs that ended long ago, and events that are older than `age`. Called now and then.
+  /// Removes jobs that ended long ago, and events that are older than `age`. Called periodically.
   void prune(Seconds age);
 
   const HostedTable& table() const { return table_; }
@@ -143,10 +144,10 @@ class Hosting {
   const JobClaims& claims() const { return claims_; }
   JobMemory& memory() { return memory_; }
   StoreVerifier& verifier() { return verifier_; }
-  /// Threads for work of which one job does not delay another.
+  /// Threads for work on jobs; the work of one job does not delay another.
   SideWorkers& readers() { return readers_; }
 
-  const ServiceClock& time() const { return time_; }  ///< `now` from any thread
+  const ServiceClock& time() const { return time_; }  ///< `now` is callable from any thread
   Clock& clock() const { return services_.clock; }
   const Options& options() const { return options_; }
   bool has_store() const { return services_.store != nullptr; }
@@ -163,7 +164,7 @@ class Hosting {
   JobClaims claims_;
   JobMemory memory_;
   Instant refreshed_;
-  // From here on, last: their threads end, and the saver writes, before what they work on goes.
+  // Last: their threads end, and the saver writes, before the data they use is destroyed.
   JobSaver saver_;
   JobLog job_log_;
   StoreVerifier verifier_;

@@ -118,7 +118,7 @@ void JobClaims::remove(const std::string& id, const JobRemovals::Done& done) {
   if (removals_.wait(id, done)) return;
   if (!services_.table.holds(id)) return done(false);
   remove_all({id});
-  if (!removals_.wait(id, done)) done(true);  // without a store it is gone already
+  if (!removals_.wait(id, done)) done(true);  // without a store, the job is already removed
 }
 
 bool JobClaims::remove_first_ended() {
@@ -136,7 +136,7 @@ void JobClaims::remove_old() {
     services_.log(std::to_string(ended.size()) + " jobs that ended long ago are removed, such as " +
                   ended.front());
   }
-  // Some at a time: saves come in between.
+  // In groups, so that saves can run between them.
   for (std::size_t i = 0; i < ended.size(); i += kRemovedAtOnce) {
     const auto end =
         ended.begin() + static_cast<std::ptrdiff_t>(std::min(ended.size(), i + kRemovedAtOnce));

@@ -38,10 +38,10 @@ class JobEvents final : public net::EventStream, public JobListener {
 
   std::string take() override {
     std::string text;
-    // Its end is told; of what another server may say otherwise by now, nothing is.
+    // Sends the end of the job, but nothing that another server may contradict now.
     if (!job_->deleted && !is_governed()) return text;
     if (listener_.coordinates && !job_->deleted && job_->job.version() != version_) {
-      // Not for those there when it began.
+      // The first assignments after a listener begins are not a delivery of a change.
       if (version_ != 0) {
         registry_.counts().add_delivery(registry_.clock().now() - job_->assignments_at);
       }
@@ -85,7 +85,7 @@ class JobEvents final : public net::EventStream, public JobListener {
   }
 
  private:
-  /// Whether this server tells the listener what to do.
+  /// Returns true if this server commands the listener.
   bool is_governed() const {
     if (job_->is_over() || !registry_.commands(*job_)) return false;
     if (job_->job.incarnation() != incarnation_) return false;

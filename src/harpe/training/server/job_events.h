@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// What happens to a job, as server-sent events. A client that is slow is sent the newest state
-/// when it is ready again, not what was between.
+/// The events of a job as server-sent events. A slow client receives only the newest state when it
+/// is ready again.
 
 #include <memory>
 #include <optional>
@@ -18,27 +18,27 @@ struct StageCoordinates {
   int stage = 0;
 };
 
-/// Who listens to the events of a job.
+/// A client that listens to the events of a job.
 struct EventListener {
-  std::optional<StageCoordinates> coordinates = {};  ///< none: who wants no assignments
-  /// The rank that it is, by its session; empty: any listener.
+  std::optional<StageCoordinates> coordinates = {};  ///< nullopt to receive no assignments
+  /// The rank that listens, identified by its session; empty for other clients.
   int tensor = 0;
   std::string session = {};
 };
 
-/// `event: assignments` (where a stage is given), `event: phase` and `event: log`: first the
-/// present state, then changes; a comment `: hb` when nothing else was sent for 15 seconds. It ends
-/// where this server may not command the job any more, where the job is another life of itself, and
-/// where the rank that listens does not hold its place any more: whatever comes, a comment too,
-/// says that the rank is governed. Made, and used, on the loop's thread. \param job  must not be
-/// null
+/// Returns a stream of `event: assignments` (if a stage is given), `event: phase` and `event: log`:
+/// first the current state, then changes; a comment `: hb` if nothing else was sent for 15 seconds.
+/// The stream ends when this server may not command the job any more, when the job has a new
+/// incarnation, or when the listening rank has lost its place: any data on the stream, even a
+/// comment, confirms that the rank is commanded. Created and used on the loop's thread. \param job
+/// must not be null
 std::shared_ptr<net::EventStream> job_events(JobRegistry& registry, const JobRegistry::JobPtr& job,
                                              EventListener listener);
 
-/// The assignments of a stage of a pipeline, now, as `assignments_json` writes them. The job must
-/// have the stage.
+/// Returns the current assignments of a stage of a pipeline in the format of `assignments_json`.
+/// The stage must exist.
 std::string assignments_text(HostedJob& job, StageCoordinates coordinates);
-/// Says by which life of the job, and by which claim, a response holds.
+/// Returns the incarnation of the job and the epoch of the claim for which a response is valid.
 RankResponse rank_response(const HostedJob& job);
 
 }  // namespace harpe::training

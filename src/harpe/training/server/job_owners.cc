@@ -14,17 +14,17 @@ namespace harpe::training {
 namespace {
 
 constexpr std::string_view kMoved = "moved ";
-/// Taken up at a time by a server that looks around, so that several share what one had.
+/// Maximum number of ownerless jobs taken over at a time, so that several servers share them.
 constexpr std::size_t kMostAtOnce = 256;
 constexpr Seconds kFirstPause{0.05}, kLongestPause{0.5};
-/// Ranks that report do not wait longer for a server to have its lease back.
+/// Maximum time that reports of ranks wait for a server to renew its lease.
 constexpr Seconds kLapse{1.5};
-/// Whose turns at the worker are those of no client.
+/// The owner, on the worker, of work that no client requested.
 const std::string kOwnWork;
-/// Of one client, that wait for the store: others have their turns in between.
+/// Maximum number of a client's requests that wait for the store; clients take turns.
 constexpr std::size_t kMostLookUps = 256;
 
-/// In the form of the path's routes.
+/// Returns an error in the format of the path's protocol.
 net::HttpResponse error_of(const std::string& path, int status, const std::string& why) {
   return net::is_native_path(path) ? net::native_error(status, "unavailable", why)
                                    : zeus_error(status, why);
@@ -36,12 +36,12 @@ net::HttpResponse unavailable(const std::string& path, const std::string& why) {
   return response;
 }
 
-/// Answers of several servers, put together when all are there.
+/// Lists of several servers, merged when all have arrived.
 struct Lists {
   net::Reply reply;
   std::size_t limit = 0;
   std::map<std::string, net::OrderedJson> jobs = {};  ///< by id
-  std::optional<std::string> next = {};               ///< jobs behind it may be missing here
+  std::optional<std::string> next = {};  ///< jobs after this id may be missing; nullopt if none are
   std::vector<std::string> unreachable = {};
   std::size_t missing = 0;
 
@@ -74,18 +74,19 @@ struct Lists {
 
 }  // namespace
 
-/// One request on its way to the owner of its job.
+/// A request that is being routed to the owner of its job.
 struct JobOwners::Asked {
   const std::string id;
   const net::HttpRequest request;
   const net::Reply reply;
   const Handler here;
   const Instant at;
-  std::optional<Instant> deadline = {};  ///< from when its owner could first not be asked
+  std::optional<Instant> deadline = {};  ///< end of the retries; set at the first failure
   Seconds pause = kFirstPause;
 };
 
-/// Events of a job from its owner, until that is another one: a server that is stopped ends none.
+/// Events of a job that its owner sends, ended when the owner changes: a server that is suspended
+/// does not end its own streams.
 class JobOwners::RelayedEvents final : public net::EventStream {
  public:
   RelayedEvents(std::shared_ptr<net::EventStream> events, std::string url)
@@ -155,7 +156,7 @@ void JobOwners::forget(const std::string& id, const std::string& url) {
   if (relayed->second.empty()) relayed_.erase(relayed);
 }
 
-/// Moves may have been missed.
+/// Forgets all owners, because notifications of moves may have been lost.
 void JobOwners::forget_all() {
   elsewhere_.clear();
   for (const auto& [id, streams] : std::exchange(relayed_, {})) {
@@ -176,7 +177,7 @@ void JobOwners::relay(const std::string& id, const std::string& url, net::HttpRe
 
 void JobOwners::route(const std::string& id, net::HttpRequest request, net::Reply reply,
                       Handler here) {
-  // What waits for its response (GET) is asked for elsewhere if the job moves meanwhile.
+  // A GET may wait for its response: it is kept, and sent to the new owner if the job moves.
   if (request.method != "GET" && is_here(id)) return here(std::move(request), std::move(reply));
   go(std::make_shared<Asked>(
       Asked{id, std::move(request), std::move(reply), std::move(here), hosting_.clock().now()}));
@@ -184,8 +185,8 @@ void JobOwners::route(const std::string& id, net::HttpRequest request, net::Repl
 
 void JobOwners::go(const AskedPtr& asked) {
   if (is_here(asked->id)) return respond_here(asked);
-  // Whether another server has it by now, only the database knows: one that was stopped for a
-  // while has asked it in a moment, one that is cut off may not for long.
+  // Only the database knows if another server has the job now. A server that was suspended reaches
+  // it in a moment; a server that is cut off may not for a long time.
   if (hosting_.table().holds(asked->id) && !hosting_.claims().is_lease_held()) {
     const std::string why = "this server cannot reach the database";
     if (asked->request.forwarded) return asked->reply(error_of(asked->request.path, 421, why));
@@ -213,7 +214,7 @@ Result<JobOwners::Found> JobOwners::find_owner(const std::string& id) {
   const Instant began = hosting_.clock().now();
   const std::optional<JobOwner> owner = HARPE_TRY(store_.owner(id));
   if (owner && !owner->own) {
-    // One that was here before, and may be still, as far as can be known yet.
+    // An earlier server at this URL, whose lease may still be valid.
     if (owner->url == options_.url) {
       return Error::of(ErrorCode::kUnavailable, "the lease of the server before is not over yet");
     }
@@ -223,7 +224,7 @@ Result<JobOwners::Found> JobOwners::find_owner(const std::string& id) {
   if (!before) return Found{.began = began};
   const std::optional<JobClaim> mine = HARPE_TRY(store_.claim(id));
   if (!mine) return Error::of(ErrorCode::kUnavailable, "the job is moving to another server");
-  // Once more: its last owner may have written until then.
+  // Reads again, because the last owner may have written before the claim.
   std::optional<JobSummary> summary = HARPE_TRY(store_.summary(id));
   if (!summary) return Found{.began = began};
   static_cast<void>(store_.notify(std::string(kMoved) + id));
@@ -250,7 +251,7 @@ void JobOwners::looked(const std::string& id, const Result<Found>& found) {
     if (!found.ok()) {
       again(asked, found.error().text());
     } else if (is_unknown && asked->at > found->began) {
-      look(asked);  // another server may have registered it in between
+      look(asked);  // another server may have registered it since the look-up began
     } else if (found->url.empty()) {
       respond_here(asked);
     } else if (asked->request.forwarded) {

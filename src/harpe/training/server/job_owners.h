@@ -1,12 +1,12 @@
 #pragma once
 /// \file
-/// Which server has a job, where several servers share a database.
+/// Ownership of jobs when several servers share a database.
 ///
-/// A job belongs to one server, its owner by the store; every other server hands requests
-/// for it on to there, so that any of them can be asked. When its server ends, however it ends, the
-/// job is taken up by the first one that is asked for it, or that looks for jobs without an owner.
-/// Requests that meet an owner that has just gone wait until the job has another; so do those that
-/// meet one whose lease is over, until it is known who has the job.
+/// A job belongs to one server, its owner in the store; every other server forwards requests for
+/// the job to the owner, so clients can use any server. When the owner ends for any reason, the
+/// first server that receives a request for the job, or that looks for jobs without an owner, takes
+/// it over. Requests for a job whose owner has just ended wait for a new owner; requests for a job
+/// whose owner's lease is over wait until the owner is known.
 
 #include <cstdint>
 #include <functional>
@@ -24,41 +24,42 @@
 
 namespace harpe::training {
 
-/// On the loop's thread.
+/// A router of requests to the servers that own their jobs. Used on the loop's thread.
 class JobOwners {
  public:
   struct Options {
-    std::string url;  ///< where others reach this server
-    /// Asks another server for what a request asks for: see `HttpForwarder::forward`.
+    std::string url;  ///< at which other servers reach this server
+    /// Sends a request to another server: see `HttpForwarder::forward`.
     std::function<void(const std::string& url, const net::HttpRequest& request,
                        std::function<void(Result<net::HttpResponse>)> answered)>
         forward;
-    /// With an owner that cannot be reached, or none.
+    /// How long a request waits for an owner that is missing or unreachable.
     Seconds patience = Seconds{10};
     MakeWorkers make_workers = WorkerPool::make;
   };
 
-  /// All must outlive this. Jobs of `hosting` are those that this server owns.
+  /// All arguments must outlive this object. Jobs of `hosting` are owned by this server.
   JobOwners(Loop& loop, Hosting& hosting, Store& store, Options options,
             std::function<void(const std::string&)> log);
   ~JobOwners();
   JobOwners(const JobOwners&) = delete;
   JobOwners& operator=(const JobOwners&) = delete;
 
-  /// Hears of moves from now on.
+  /// Starts to listen for changes of owners.
   Status start();
 
-  /// Answers a request here.
+  /// Handles a request on this server.
   using Handler = std::function<void(net::HttpRequest, net::Reply)>;
-  /// Lets `here` answer where this server owns the job, or no server does; hands the request on
-  /// where it is elsewhere. `here` may be called again with the same request if it answers 421.
+  /// Calls `here` if this server owns the job or no server does, else forwards the request. Calls
+  /// `here` again with the same request if it returns status 421.
   void route(const std::string& id, net::HttpRequest request, net::Reply reply, Handler here);
 
-  /// Answers a request for a list, {"jobs": [...]}, that `here` answers for this server, with the
-  /// jobs of all servers, and what did not answer (servers, or the database) under "unreachable".
+  /// Handles a request for a list, {"jobs": [...]}, which `here` answers for this server: merges
+  /// the jobs of all servers, and lists servers (or the database) that did not respond under
+  /// "unreachable".
   void route_list(net::HttpRequest request, net::Reply reply, const Handler& here);
 
-  /// Looks for jobs that have no owner any more. Call every few seconds.
+  /// Looks for jobs without an owner. Call it every few seconds.
   void tick();
 
  private:
@@ -70,13 +71,13 @@ class JobOwners {
     JobSummary summary;
     JobClaim claim;
   };
-  /// Where a job is: at a URL, here, or nowhere.
+  /// Location of a job: at a URL, on this server, or nowhere.
   struct Found {
-    Instant began{};  ///< what was made before is found
+    Instant began{};  ///< start of the look-up; answers earlier requests
     std::string url = {};
     std::optional<Taken> taken = {};
   };
-  /// The job, where it is here and may be commanded.
+  /// Returns true if the job is on this server and may be commanded.
   bool is_here(const std::string& id) const { return hosting_.claims().commands(id); }
 
   void go(const AskedPtr& asked);
@@ -90,10 +91,10 @@ class JobOwners {
   void again(const AskedPtr& asked, const std::string& why, Seconds patience);
   void move_in(Taken job);
   void relay(const std::string& id, const std::string& url, net::HttpResponse& response);
-  /// What is known of where the job is holds no more, unless it is at `url`.
+  /// Forgets the owner of a job, unless it is at `url`.
   void forget(const std::string& id, const std::string& url = {});
   void forget_all();
-  /// On the worker's thread.
+  /// Called on the worker's thread.
   Result<Found> find_owner(const std::string& id);
   void on_loop(std::function<void()> work);
 
@@ -102,12 +103,12 @@ class JobOwners {
   Store& store_;
   Options options_;
   std::function<void(const std::string&)> log_;
-  std::map<std::string, std::string> elsewhere_;  ///< URLs of owners that were found, by job
+  std::map<std::string, std::string> elsewhere_;  ///< URLs of known owners, by job
   std::map<std::string, std::vector<AskedPtr>> looking_;
   std::map<std::string, std::vector<std::weak_ptr<RelayedEvents>>> relayed_;  ///< by job
   bool looking_around_ = false;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
-  std::unique_ptr<Workers> worker_;  // last: its thread ends before what it works on goes
+  std::unique_ptr<Workers> worker_;  // last: its thread ends before the data it uses is destroyed
 };
 
 }  // namespace harpe::training

@@ -25,17 +25,17 @@
 namespace harpe::training {
 namespace {
 
-constexpr int kPlannerNice = 10;  // work may wait; those who ask the server should not
-/// Jobs whose ranks were heard so long ago come behind all others.
+constexpr int kPlannerNice = 10;  // requests to the server have priority over planning
+/// Jobs without a message from their ranks for this long are searched last.
 constexpr Seconds kLately{120};
 
 struct Characterized {
   Result<plan::PlanTable> plans;
-  std::string json;                  ///< of the plans, as the store keeps them
-  std::optional<Frontier> frontier;  ///< in which better plans may be searched
+  std::string json;                  ///< `plans` in the format of the store
+  std::optional<Frontier> frontier;  ///< for the search of better plans
 };
 
-/// With late clocks each plan takes a search of its own, so the first table has few plans.
+/// If clocks switch late, each plan needs its own search, so the first table has few plans.
 constexpr int kFirstSwitchingPlans = 20;
 
 Characterized with_json(plan::PlanTable plans, std::optional<Frontier> frontier) {
@@ -49,10 +49,10 @@ Result<Frontier> frontier_of(const JobSpec& spec, const CharacterizeRequest& req
   return characterize(spec, pipeline, request, progress);
 }
 
-/// Makes the first plans of a job: close to the best, and hundreds of them in less than a second.
-/// Called by several workers at once.
+/// Makes the first plans of a job: near-optimal, hundreds of them in less than a second. Called by
+/// several workers at once.
 /// \param known  the plans of the job; a request for its objective alone adds one plan to them
-/// \param fraction  set to how much is done, from 0 to 1
+/// \param fraction  progress from 0 to 1, updated
 /// \param wanted  polled; false ends the work
 Characterized characterize_job(const JobSpec& spec, const CharacterizeRequest& request,
                                const std::shared_ptr<const plan::PlanTable>& known,
@@ -73,9 +73,9 @@ Characterized characterize_job(const JobSpec& spec, const CharacterizeRequest& r
   return with_json(*std::move(plans), *frontier);
 }
 
-/// Makes the best plans that can be found, some tens of milliseconds each, and nowhere worse than
-/// `first`.
-/// \param frontier  of the same request; nullopt: it is made again
+/// Makes the best plans that can be found, in some tens of milliseconds each; none is worse than
+/// its counterpart in `first`.
+/// \param frontier  of the same request; nullopt to compute it again
 Characterized better_plans(const JobSpec& spec, const CharacterizeRequest& request,
                            std::optional<Frontier> frontier, const plan::PlanTable& first,
                            std::atomic<double>& fraction, const std::function<bool()>& wanted) {
@@ -90,10 +90,10 @@ Characterized better_plans(const JobSpec& spec, const CharacterizeRequest& reque
   return with_json(plan::PlanTable::merged(first, *plans), {});
 }
 
-/// Bodies of specifications of which it is known what they say: ranks may each say it in other
-/// words.
+/// Maximum number of remembered request bodies per job: ranks may send the same specification with
+/// different text.
 constexpr std::size_t kKnownBodies = 8;
-/// A body of this size is read, and its digest made, in a moment.
+/// A body of at most this size is parsed and hashed in negligible time.
 constexpr std::size_t kSmallBody = 64 * 1024;
 constexpr Seconds kSearchFollowed{0.5};
 
@@ -105,7 +105,7 @@ std::string digest_of(std::string_view text) {
   return digest;
 }
 
-/// Null where it is none, or of another kind.
+/// Returns null if the job is null or not a training job.
 JobPtr training_job(const HostedPtr& hosted) {
   return std::dynamic_pointer_cast<HostedJob>(hosted);
 }
@@ -184,7 +184,7 @@ void JobPlanner::start_what_may() {
 void JobPlanner::start_first(const Waiting& waiting) {
   ++(waiting.work->large ? large_running_ : small_running_);
   waiting.work->running = true;
-  // The worker has its own copy: the job goes on living on the loop's thread.
+  // The worker has a copy of the job's specification, because the job changes on the loop's thread.
   characterizers_->run(
       waiting.job->id,
       [this, waiting, spec = waiting.job->job.spec(), known = waiting.job->job.shared_plans(),
@@ -216,7 +216,7 @@ void JobPlanner::first_is_done(const Waiting& waiting, bool has_plans,
   }
   if (!work->wanted) return;
   work->first_done = true;
-  // A frontier is large: one that had to wait would be kept for each job in the queue.
+  // A frontier is large: it is not kept for a job that waits in the queue.
   if (!searching_ && better_.empty()) return search(waiting, std::move(frontier));
   better_.push_back(waiting);
 }
@@ -318,21 +318,21 @@ JobRegistry::Page JobRegistry::list(const std::string& after, std::size_t limit,
 
 // --- Registering --------------------------------------------------------------------------------
 
-/// A specification on its way in.
+/// A specification that is being registered.
 struct JobRegistry::Incoming {
   std::string id, body;
   std::function<void(Result<Registered>)> done;
-  std::string incarnation;  ///< if it becomes a job
+  std::string incarnation;  ///< for the case that it becomes a new job
   std::string client;
-  bool is_new = true;  ///< no job of this id is here
-  /// Digests of bodies that were read before, to what they say.
+  bool is_new = true;  ///< this server holds no job with this id
+  /// Digests of bodies that were read before, with the specifications parsed from them.
   std::map<std::string, std::string> known = {};
 
-  // What it is read to, on a worker's thread.
+  // Results of `read`, on a worker's thread.
   std::string digest = {}, specification = {};
-  std::optional<Result<Job>> job = {};  ///< none: `known` has it
+  std::optional<Result<Job>> job = {};  ///< nullopt if `known` has the body
   bool is_elsewhere = false;            ///< another server has claimed the id
-  std::optional<JobClaim> claim = {};   ///< where it is new
+  std::optional<JobClaim> claim = {};   ///< if the job is new
 };
 
 void JobRegistry::put(const std::string& id, std::string specification, const std::string& client,
@@ -358,7 +358,7 @@ void JobRegistry::put(const IncomingPtr& incoming) {
   if (hosted != nullptr && known == nullptr) return incoming->done(other_kind(id));
   incoming->is_new = known == nullptr;
   if (known != nullptr) incoming->known = known->known_bodies;
-  // On a worker's thread, which may outlast this.
+  // Runs on a worker's thread and may outlive this registry.
   const auto read_and_take = [this, incoming, &hosting = hosting_,
                               only_profile = options_.only_profile]() -> std::function<void()> {
     read(*incoming, hosting, only_profile);
@@ -373,7 +373,7 @@ void JobRegistry::put(const IncomingPtr& incoming) {
     return propose(known, incoming);
   }
   hosting_.readers().run(id, [this, incoming, read_and_take]() -> std::function<void()> {
-    // A few words can ask for a schedule of a hundred thousand instructions.
+    // A short body can declare a schedule of a hundred thousand instructions.
     if (declared_instructions(incoming->body) < JobPlanner::kLarge) return read_and_take();
     return [this, incoming, read_and_take] {
       hosting_.readers().run(incoming->id, read_and_take, Workers::Size::kLarge);
@@ -423,7 +423,7 @@ void JobRegistry::take(const IncomingPtr& incoming) {
   if (incoming->job && !incoming->job->ok()) return incoming->done(incoming->job->error());
   if (incoming->is_elsewhere) return incoming->done(Registered{});
   const JobPtr known = find(id);
-  // It has left memory, or is being removed, since this was read.
+  // The job has left memory, or is being removed, since the body was read.
   if (hosting_.claims().removals().are_under_way(id) ||
       (known == nullptr && (!incoming->claim || hosting_.table().holds(id)))) {
     return put(incoming);
@@ -452,7 +452,7 @@ Status JobRegistry::check(const Incoming& incoming) const {
   return options_.check((*incoming.job)->spec());
 }
 
-/// To a job that is in memory.
+/// Proposes the specification to a job in memory.
 void JobRegistry::propose(const JobPtr& job, const IncomingPtr& incoming) {
   const std::string& specification = incoming->specification;
   if (incoming->job && specification != job->job.specification()) {
@@ -468,7 +468,7 @@ void JobRegistry::propose(const JobPtr& job, const IncomingPtr& incoming) {
                            : one.propose_again(specification, at);
     });
   }
-  if (!proposed) {  // it was forgotten since it was read
+  if (!proposed) {  // the job discarded this specification since the body was read
     job->known_bodies.erase(incoming->digest);
     return put(incoming);
   }
@@ -484,7 +484,7 @@ Result<RankEntry> JobRegistry::register_rank(const JobPtr& job, const RankRegist
   return act(job, [&](Job& one, Seconds at) { return one.register_rank(rank, at); });
 }
 
-// --- What happens to a job, and what follows from it --------------------------------------------
+// --- Effects of events on a job -----------------------------------------------------------------
 
 void JobRegistry::follow(const JobPtr& job, JobEffects effects) {
   if (!options_.only_profile) {
@@ -494,7 +494,7 @@ void JobRegistry::follow(const JobPtr& job, JobEffects effects) {
     }
   }
   if (job->job.ended()) planner_.cancel(job);
-  // What a search depends on changes with these; all else is seen within a tick.
+  // The inputs of a search change with these effects; other changes are seen within a tick.
   const bool is_news = effects.assignments || effects.plans || effects.characterize ||
                        !effects.more_plans.empty() || job->job.ended();
   const Instant now = hosting_.clock().now();

@@ -1,9 +1,9 @@
 #pragma once
 /// \file
-/// The training jobs of a server: how they are registered, what happens to them, and the plans that
-/// they need made. Where they are kept, and which server commands them, is left to `Hosting`.
+/// The training jobs of a server: registers them, applies events to them, and orders the plans that
+/// they need. `Hosting` decides where jobs are kept and which server commands them.
 ///
-/// Everything happens on the thread of the loop, but reading specifications and making plans, which
+/// Everything happens on the loop's thread, except reading specifications and making plans, which
 /// have threads of their own.
 
 #include <algorithm>
@@ -34,9 +34,9 @@ namespace harpe::training {
 // Assignment of workers to the jobs that need plans.
 //
 // First plans are computed in the order of their requests; large jobs leave one worker to small
-// ones. Better plans are searched for one job at a time, beginning with the job whose ranks
-// reported last; jobs that are silent or ended are skipped. The queue holds names, so that no data
-// of a job is copied before its turn.
+// ones. Better plans are searched for one job at a time, in order, except that jobs whose ranks
+// reported much earlier than the latest reports come last; the search of a silent or ended job is
+// cancelled. The queue holds pointers, so that no data of a job is copied before its turn.
 //
 // On the loop's thread.
 
@@ -51,33 +51,34 @@ struct HostedJob::Work {
 
 class JobPlanner {
  public:
-  /// Plans of a job, or why there are none. \param json  of the plans, as the store keeps them
+  /// Receives the plans of a job, or an error. \param json  of the plans, in the format of the
+  /// store
   using Deliver =
       std::function<void(const JobPtr&, std::uint64_t ticket, const Result<plan::PlanTable>& plans,
                          const std::string& json, bool better_follow)>;
   JobPlanner(Loop& loop, int workers, const MakeWorkers& make_workers, Deliver deliver);
 
-  /// Makes plans by `Job::characterize_request`, in place of what was asked for before.
+  /// Queues plans for `Job::characterize_request`, replacing the job's earlier request.
   void plan(const JobPtr& job);
-  /// Makes plans for one straggler's costs or for an objective, beside those of the job.
+  /// Queues additional plans, for the costs of one straggler or for an objective.
   void plan_beside(const JobPtr& job, CharacterizeRequest request);
-  /// Nothing more is to be done for the job.
+  /// Cancels all planning of the job.
   void cancel(const JobPtr& job);
-  /// Gives up the search for better plans, if that is what is left.
+  /// Cancels the search for better plans, if the first plans are done.
   void cancel_search(const JobPtr& job);
 
   std::size_t waiting() const { return first_.size() + better_.size(); }
   std::size_t running() const { return small_running_ + large_running_ + (searching_ ? 1 : 0); }
   std::uint64_t planned() const { return planned_; }
 
-  /// Instructions of an iteration from which a job is a large one.
+  /// Instructions of an iteration from which a job is large.
   static constexpr int kLarge = 16'384;
 
  private:
   struct Waiting {
     JobPtr job;
     std::shared_ptr<HostedJob::Work> work;
-    /// Beside those of the job; none: by `Job::characterize_request`.
+    /// For additional plans; nullopt for the plans of `Job::characterize_request`.
     std::optional<CharacterizeRequest> beside = {};
   };
   static std::shared_ptr<HostedJob::Work> work_for(const JobPtr& job, std::uint64_t ticket);
@@ -95,15 +96,15 @@ class JobPlanner {
   std::size_t small_running_ = 0, large_running_ = 0;
   bool searching_ = false;
   std::uint64_t planned_ = 0;
-  // Last: their threads end before what they work on goes.
+  // Last: their threads end before the data they use is destroyed.
   std::unique_ptr<Workers> characterizers_, improver_;
 };
 
 /// Counts since the start of the server.
 struct RegistryCounts {
   std::uint64_t reports = 0, plan_changes = 0;
-  std::uint64_t deliveries = 0;  ///< assignments handed to clients that listen
-  double delivery_seconds = 0;   ///< sum over them, from decision to hand-over
+  std::uint64_t deliveries = 0;  ///< assignments sent to listening clients
+  double delivery_seconds = 0;   ///< sum over deliveries, from decision to sending
   double slowest_delivery = 0;   ///< seconds
 
   void add_delivery(Seconds time) {
@@ -116,64 +117,64 @@ struct RegistryCounts {
 class JobRegistry final : private JobServices {
  public:
   struct Options {
-    int workers = 1;  ///< characterizations at once
+    int workers = 1;  ///< number of concurrent characterizations
     /// Returns an identifier that no other job has had.
     std::function<std::string()> new_incarnation = [] { return random_id(8); };
-    SearchLimits search = {};  ///< for better plans than jobs run by, in the background
-    /// What a specification that is new here may not ask for.
+    SearchLimits search = {};  ///< for the background search for better plans
+    /// Checks a specification that is new to this server; an error rejects it.
     std::function<Status(const JobSpec&)> check = {};
-    /// Takes the place of what each specification says of profiling; a profile that it brings, and
-    /// its carbon terms, are left out. No plans are made, so that jobs stay at all-max with what
-    /// was measured.
+    /// Replaces the profiling options of every specification, and drops its profile, carbon terms
+    /// and observation. No plans are made, so that jobs stay at all-max and keep their
+    /// measurements.
     std::optional<ProfilingOptions> only_profile = {};
   };
   using JobPtr = harpe::training::JobPtr;
 
-  /// \param hosting  reads training jobs by this registry from now on, and must outlive it; the
-  /// loop does not run between the ends of the two
+  /// \param hosting  uses this registry to read training jobs from now on, and must outlive it; the
+  /// loop does not run between the destruction of the two
   JobRegistry(Loop& loop, Hosting& hosting, Options options);
   ~JobRegistry() override;
   JobRegistry(const JobRegistry&) = delete;
   JobRegistry& operator=(const JobRegistry&) = delete;
 
   struct Registered {
-    JobPtr job;  ///< null: another server has just registered one under this id
+    JobPtr job;  ///< null if another server has just registered a job under this id
     bool created = false;
-    Job::Proposed proposed = Job::Proposed::kSame;  ///< of one that was there
-    std::string specification;                      ///< digest of what was registered
+    Job::Proposed proposed = Job::Proposed::kSame;  ///< for an existing job
+    std::string specification;                      ///< digest of the registered specification
   };
-  /// Registers a job, finds the same one there, or proposes another specification to it. Answers on
-  /// the loop's thread, before the store has it. `kConflict`: the id is that of another kind of
-  /// job.
-  /// \param client  whose share of the memory for jobs a new one takes; empty: no client's
+  /// Registers a job; if the id exists, finds the same job or proposes the new specification to it.
+  /// Calls `done` on the loop's thread, before the job is stored. `kConflict` if the id belongs to
+  /// a job of another kind.
+  /// \param client  the client whose share of the memory for jobs a new job takes; empty for none
   void put(const std::string& id, std::string specification, const std::string& client,
            std::function<void(Result<Registered>)> done);
-  /// Lets a rank take its place, if there is memory for it: else `kUnavailable`.
+  /// Registers a rank if there is memory for it; else returns `kUnavailable`.
   /// \param client  as in `JobMemory::make_room_in`
   Result<RankEntry> register_rank(const JobPtr& job, const RankRegistration& rank,
                                   const std::string& client);
-  /// The job, if it is in memory.
+  /// Returns the job, or null if it is not in memory.
   JobPtr find(const std::string& id) const;
-  /// `JobMemory::load` of a training job; null also where the id is that of another kind.
+  /// Loads a training job (`JobMemory::load`); null if the id belongs to another kind of job.
   void load(const std::string& id, std::function<void(const Result<JobPtr>&)> done);
-  /// Those in memory, by id.
+  /// Returns the training jobs in memory, by id.
   std::vector<JobPtr> jobs() const;
 
   struct Page {
-    std::string jobs;                 ///< the summaries of some jobs, in JSON, with commas between
-    std::optional<std::string> next;  ///< the last id, where there are more behind it
+    std::string jobs;                 ///< summaries of jobs in JSON, separated by commas
+    std::optional<std::string> next;  ///< the last id of the page; nullopt if no jobs follow
   };
-  /// Up to `limit` jobs of these activities behind `after`, by id.
+  /// Returns up to `limit` jobs of these activities after the id `after`, by id.
   Page list(const std::string& after, std::size_t limit, const std::set<Activity>& activities,
             const std::optional<std::string>& only_job) const;
 
-  /// Lets `event` happen to a job and does what follows from it.
+  /// Applies `event` to a job and handles its effects.
   template <class Event>
   auto act(const JobPtr& job, Event event) {
     return hosting_.jobs().act(job, [&](Seconds at) { return event(job->job, at); });
   }
 
-  // Of hosting, what each route needs.
+  // Access to hosting for the routes.
   Hosting& hosting() const { return hosting_; }
   bool commands(const HostedJob& job) const { return hosting_.claims().commands(job); }
   void wake(const JobPtr& job) { hosting_.jobs().wake(job); }
@@ -216,7 +217,7 @@ class JobRegistry final : private JobServices {
   Hosting& hosting_;
   const Options options_;
   RegistryCounts counts_;
-  // Last: their threads end before what they work on goes.
+  // Last: their threads end before the data they use is destroyed.
   PlanSearcher searcher_;
   JobPlanner planner_;
 };

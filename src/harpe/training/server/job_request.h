@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// One request for one job, and the responses that several routes have. Only for `.cc` files.
+/// A request for a job, and responses that several routes share. Include it only in `.cc` files.
 
 #include <string>
 #include <string_view>
@@ -17,8 +17,8 @@ struct JobRequest {
   net::HttpRequest& request;
   const net::Reply& reply;
   JobPtr job;
-  std::string rest;         ///< of the path, after the job: "/ranks"
-  bool may_decide = false;  ///< the client may take the job over: see `RankRegistration::take_over`
+  std::string rest;         ///< the path after the job: "/ranks"
+  bool may_decide = false;  ///< the client may take over the job: see `RankRegistration::take_over`
 };
 
 inline net::HttpResponse not_found(const std::string& what) {
@@ -34,22 +34,22 @@ inline net::HttpResponse json_text_response(int status, std::string text) {
   return {.status = status, .content_type = "application/json", .body = std::move(text)};
 }
 
-/// What the job makes of a request whose form is right: what does not fit it is 422.
+/// Returns the response for an error of the job: 422 if a well-formed request does not fit the job.
 inline net::HttpResponse job_error(const Error& error) {
   if (error.code != ErrorCode::kInvalidInput) return net::native_error(error);
   return net::native_error(422, name_of(error.code), error.text());
 }
 
-// Routes of carbon control: what this server offers, and by which terms a job moves.
+// Routes of carbon control: the sources of this server, and the terms of a job.
 
 inline constexpr std::string_view kCarbonSourcesPath = "/v1/carbon";
-/// Of a path, after the job.
+/// The path after the job.
 inline constexpr std::string_view kCarbonOfJob = "/carbon";
 
 void give_carbon_sources(const ServerContext& context, const net::Reply& reply);
-/// GET, PUT and DELETE of a job's terms.
+/// Handles GET, PUT and DELETE of a job's terms.
 void handle_job_carbon(const JobRequest& asked);
-/// The member "carbon" of a job's status, in JSON; "null" where it has no terms.
+/// Returns the member "carbon" of a job's status, in JSON; "null" without terms.
 std::string carbon_text(const CarbonPacer* pacer, const HostedJob& job);
 
 }  // namespace harpe::training

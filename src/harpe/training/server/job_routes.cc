@@ -35,7 +35,7 @@
 namespace harpe::training {
 namespace {
 
-/// Bytes of a specification that a status shows.
+/// Maximum size in bytes of a specification that a status includes.
 constexpr std::size_t kLongestShown = 64 * 1024;
 constexpr std::string_view kStragglers = "/stragglers/";
 
@@ -47,7 +47,7 @@ std::optional<int> small_number(std::string_view text) {
   return static_cast<int>(*number);
 }
 
-/// "data" and "stage" of a query; none: not asked for. What the job does not have is an error.
+/// Returns "data" and "stage" of a query, nullopt without either. Fails if there is no such stage.
 Result<std::optional<StageCoordinates>> coordinates_of(const net::HttpQuery& query,
                                                        const JobShape& shape) {
   if (!query.find("data") && !query.find("stage")) return std::optional<StageCoordinates>();
@@ -94,7 +94,7 @@ net::HttpResponse long_response(std::string content_type, std::shared_ptr<const 
 
 constexpr const char* kJson = "application/json";
 
-/// Writes a response where it delays no other job.
+/// Writes a response on the reader pool, where it delays no other job.
 void respond_aside(const JobRequest& asked, std::string content_type,
                    std::function<Result<std::string>()> write) {
   asked.context.registry.hosting().readers().run(
@@ -109,7 +109,7 @@ void respond_aside(const JobRequest& asked, std::string content_type,
       });
 }
 
-/// 404 before there are plans.
+/// Returns the plans of the job; if it has none yet, responds 404 and returns null.
 std::shared_ptr<const plan::PlanTable> plans_or_response(const JobRequest& asked) {
   std::shared_ptr<const plan::PlanTable> plans = asked.job->job.shared_plans();
   if (plans == nullptr) {
@@ -165,7 +165,7 @@ void give_plans(const JobRequest& asked) {
   if (plans == nullptr) return;
   asked.context.registry.hosting().readers().run(
       asked.job->id, [reply = asked.reply, job = asked.job, plans]() -> std::function<void()> {
-        // All who ask at once share one text; the pieces of work of a job follow each other.
+        // Concurrent requests share one text; a job's tasks on the pool run one after another.
         std::shared_ptr<const std::string> text;
         if (const auto known = job->plans_text.lock(); known && known->plans == plans) {
           text = std::shared_ptr<const std::string>(known, &known->text);
@@ -179,8 +179,8 @@ void give_plans(const JobRequest& asked) {
       });
 }
 
-/// The frontier and the plan in force, computed again from what the job keeps of them: seconds for
-/// long schedules.
+/// The frontier and the plan in force, recomputed from the inputs that the job keeps. Takes seconds
+/// for long schedules.
 struct PlannedAgain {
   Frontier frontier;
   Plan plan;
@@ -196,7 +196,7 @@ Result<PlannedAgain> planned_again(const JobSpec& spec, const PlanInForce& in_fo
   return PlannedAgain{.frontier = frontier, .plan = std::move(plan), .options = options};
 }
 
-/// Returns the plan as harpe.plan/1: what `harpe plan` writes for the same inputs, byte for byte.
+/// Returns the plan as harpe.plan/1, byte for byte the output of `harpe plan` for the same inputs.
 Result<std::string> plan_document(const JobSpec& spec, const PlanInForce& in_force) {
   const PlannedAgain again = HARPE_TRY(planned_again(spec, in_force));
   return plan_json(again.plan);
@@ -212,7 +212,7 @@ Result<std::string> certificate_document(const JobSpec& spec, const PlanInForce&
 
 using Document = Result<std::string> (*)(const JobSpec&, const PlanInForce&);
 
-/// Of the pipeline that the query names, the first where it names none.
+/// Responds with a document of the pipeline in the query, or of pipeline 0.
 void give_document(const JobRequest& asked, Document write) {
   const Result<net::HttpQuery> query = net::HttpQuery::parse(asked.request.query, {"pipeline"});
   if (!query.ok()) return asked.reply(net::native_error(query.error()));
@@ -434,9 +434,9 @@ void stream_events(const JobRequest& asked) {
                .stream = job_events(asked.context.registry, asked.job, std::move(listener))});
 }
 
-// --- People -------------------------------------------------------------------------------------
+// --- Requests of users --------------------------------------------------------------------------
 
-/// Answers once what was changed is stored.
+/// Responds when the change is stored.
 void respond_when_stored(const JobRequest& asked, const Status& changed,
                          net::OrderedJson document) {
   if (!changed.ok()) return asked.reply(job_error(changed.error()));
@@ -449,7 +449,7 @@ void respond_when_stored(const JobRequest& asked, const Status& changed,
       });
 }
 
-/// Why no pipeline slows down for a straggler yet; empty: they do.
+/// Returns the reason why no pipeline slows down for a straggler yet; empty if they do.
 std::string why_none_waits(const JobStatus& status) {
   if (status.rolled_back_until) {
     return "all pipelines run at all-max until iteration " +
@@ -525,7 +525,7 @@ void delete_job(ServerContext& context, const net::Reply& reply, const std::stri
   });
 }
 
-/// What stands below a job, and the one method of each.
+/// Paths below a job, each with its only method.
 struct SubRoute {
   std::string_view path, method;
   void (*handle)(const JobRequest&);
@@ -549,7 +549,7 @@ constexpr SubRoute kSubRoutes[] = {
     {"/pause", "GET", give_pause},
 };
 
-/// Of a path, after the job: "/ranks".
+/// Returns the part of a path after the job, such as "/ranks".
 std::string_view rest_of(std::string_view path) {
   const std::size_t end = path.find('/', kJobsPath.size() + 1);
   return end == std::string_view::npos ? std::string_view() : path.substr(end);
@@ -568,7 +568,7 @@ void handle_job(const JobRequest& asked) {
 
 std::string path_part(std::string_view part) {
   std::string text;
-  // In a path a plus is a plus.
+  // A plus in a path is literal, unlike in a query.
   for (const char c : part) c == '+' ? text += "%2B" : text += c;
   Result<std::string> decoded = net::percent_decoded(text);
   return decoded.ok() ? *std::move(decoded) : std::string(part);

@@ -12,15 +12,15 @@ namespace harpe::training {
 namespace {
 
 constexpr Seconds kStoreRetry{1}, kRefusedRetry{60};
-/// Of one job, while they cannot be stored.
+/// Per job, while they cannot be stored.
 constexpr std::size_t kMostUnsavedEvents = 1000;
-/// Bytes of one transaction; one job's may be more.
+/// Size limit of a transaction in bytes; a single job may exceed it.
 constexpr std::size_t kBatchBytes = 16 * 1024 * 1024;
-/// Tries in a row without success after which the store, not a job, is at fault.
+/// Consecutive failures after which the store is considered broken, not a job.
 constexpr int kProbes = 3;
 constexpr std::size_t kMostRowsAtOnce = 1 << 20;
 constexpr std::int64_t kPrunedAtOnce = 20'000;
-const std::string kInOrder;  // all of the writer's work has one owner
+const std::string kInOrder;  // one owner for all work, which keeps its order
 
 std::size_t bytes_of(const JobSave& save) {
   std::size_t bytes = save.job.state.size() + (save.plans ? save.plans->size() : 0);
@@ -28,7 +28,7 @@ std::size_t bytes_of(const JobSave& save) {
   return bytes;
 }
 
-/// That trying again cannot mend.
+/// Returns true if a retry cannot succeed.
 bool is_definite(const Error& error) {
   return error.code == ErrorCode::kInvalidInput || error.code == ErrorCode::kInternal;
 }
@@ -49,8 +49,8 @@ JobSaver::~JobSaver() {
   if (parts_.store == nullptr) return;
   writer_->finish();
   if (in_flight_ && !(in_flight_->written && in_flight_->written->ok())) {
-    // Nobody is left to hear of it. Without what it took, the next text of a new job would be
-    // stored without the job's specification.
+    // The loop has stopped, so the batch is taken back here. Otherwise the next text of a new job
+    // would be stored without the job's specification.
     take_back(in_flight_->batch);
     for (const auto& [job, revision] : std::views::reverse(in_flight_->batch.jobs))
       if (!std::exchange(job->saving.queued, true)) queue_.push_front(job);
@@ -63,7 +63,7 @@ JobSaver::~JobSaver() {
     }
   };
   while (!queue_.empty() || !refresh_.empty()) write(gather());
-  for (const HostedPtr& job : apart_) {  // alone, so that they take no other with them
+  for (const HostedPtr& job : apart_) {  // alone, so that a failure affects no other job
     Batch batch;
     gather(job, batch);
     write(batch);
@@ -143,7 +143,7 @@ void JobSaver::gather(const HostedPtr& job, Batch& batch) {
                                   .summary = job->summary(),
                                   .is_there = is_there});
   } else if (!saving.revisions.in_store()) {
-    return;  // no event is written of a job that the store does not have
+    return;  // the store does not have the job, so it cannot have events
   }
   std::ranges::move(std::exchange(saving.events, {}), std::back_inserter(batch.changes.events));
   batch.changes.epochs[job->id] = job->claim.epoch;
@@ -162,7 +162,7 @@ JobSaver::Batch JobSaver::gather() {
   }
   if (most_at_once_ == kMostRowsAtOnce) {
     for (auto& [id, refresh] : std::exchange(refresh_, {})) {
-      // Of a claim before, it says what was.
+      // A summary of an earlier claim is outdated.
       if (batch.changes.epochs.emplace(id, refresh.epoch).first->second != refresh.epoch) continue;
       batch.changes.summaries.push_back(std::move(refresh.summary));
     }
@@ -214,7 +214,7 @@ void JobSaver::done(const HostedPtr& job, std::int64_t revision) {
   respond(*job, revision, ok_status());
 }
 
-/// Takes back what was not written, but what has been replaced since.
+/// Takes back the contents of a batch that was not written, except parts replaced since.
 void JobSaver::take_back(Batch& batch) {
   std::map<std::string, std::vector<StoredEvent>> events;
   for (StoredEvent& event : batch.changes.events) events[event.job].push_back(std::move(event));
@@ -237,12 +237,12 @@ void JobSaver::take_back(Batch& batch) {
 }
 
 void JobSaver::failed(Batch batch, const Error& why) {
-  take_back(batch);  // but for summaries alone: others follow within a minute
+  take_back(batch);  // except summaries, which are refreshed within a minute
   const bool alone = batch.jobs.size() == 1 && batch.changes.summaries.empty();
   if (alone) refuse(batch.jobs.front().first, why);
-  // Several at once say nothing about any of them: they come first again, fewer at a time.
+  // The failure of a batch does not show which job causes it: its jobs are saved first, one by one.
   for (const auto& [job, revision] : std::views::reverse(batch.jobs)) {
-    // What waits was done; when it cannot be stored now, that is said, and it is stored later.
+    // The change was made, and is stored later. The response reports that it is not stored yet.
     respond(*job, revision,
             Error::of(ErrorCode::kUnavailable,
                       "this was done but could not be stored yet; the same again is harmless: " +
@@ -261,9 +261,9 @@ void JobSaver::failed(Batch batch, const Error& why) {
   save_soon();
 }
 
-/// A job that was saved alone, and was not taken.
+/// Handles a job that was saved alone and failed.
 void JobSaver::refuse(const HostedPtr& job, const Error& why) {
-  // Where no other was taken since, it is the store that fails.
+  // If no other job was saved since the last refusal, the store fails, not the job.
   SaveState& saving = job->saving;
   const bool others_go = saving.refusals == 0 || counts_.saves > saving.last_refusal;
   if (!is_definite(why) && !others_go) return;

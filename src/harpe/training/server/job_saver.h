@@ -1,17 +1,17 @@
 #pragma once
 /// \file
-/// What is written to the store, in which order, and what happens when it refuses.
+/// The saver writes jobs to the store, in order, and handles refusals by the store.
 ///
-/// One thread writes, in the order in which it is told to: what was removed stays removed, because
-/// nothing of a job is written behind its removal, until it is known what came of that. Saves are
-/// coalesced: while one transaction is being written, all changes gather for the next.
+/// One thread writes, in the order of the calls. A removed job stays removed, because nothing of a
+/// job is written between the start of its removal and the result. Saves are coalesced: while one
+/// transaction is being written, all changes gather for the next.
 ///
-/// A store that fails is tried again every second. One that takes some jobs and refuses another
-/// shows itself when fewer are saved at once, which is done after every failure, down to one: the
-/// refused one is set apart after `kMostRefusals`, said in the log and by `refused`, and tried
-/// again once a minute, while the others go on.
+/// A store that fails is tried again every second. After each failure, fewer jobs are saved at
+/// once, down to one, which reveals a job that the store refuses while it accepts others. After
+/// `kMostRefusals` such a job is set apart and reported in the log and by `refused`; it is tried
+/// again once a minute, while other jobs continue to be saved.
 ///
-/// On the loop's thread.
+/// Used on the loop's thread.
 
 #include <cstddef>
 #include <cstdint>
@@ -42,35 +42,36 @@ class JobSaver {
     Loop& loop;
     Clock& clock;
     const ServiceClock& time;
-    Store* store;  ///< null: nothing survives, and all calls succeed at once
+    Store* store;  ///< null: nothing is stored, and all calls succeed at once
     std::function<void(const std::string&)> log;
     const MakeWorkers& make_workers;
-    /// The store has this job, by a claim of this epoch, no more: it is another server's, or gone.
+    /// Called when the store no longer has this job under a claim of this epoch: another server
+    /// owns it, or it was removed.
     std::function<void(const std::string& id, std::int64_t epoch)> lost;
   };
   explicit JobSaver(Parts parts);
-  /// Writes what is not stored yet.
+  /// Writes all unsaved changes.
   ~JobSaver();
   JobSaver(const JobSaver&) = delete;
   JobSaver& operator=(const JobSaver&) = delete;
 
-  /// What the job is now differs from what the store has.
+  /// Records that the job has changed since it was stored.
   void changed(const HostedPtr& job);
   void add_event(const HostedPtr& job, StoredEvent event);
-  /// Calls `done` when everything that the job is now has been stored, or could not be.
+  /// Calls `done` when the current state of the job has been stored, or could not be stored.
   void when_stored(const HostedPtr& job, std::function<void(const Status&)> done);
-  /// Nothing more of the job is stored by this server: answers all who wait.
+  /// Calls all waiting callbacks with `why`. For a job that this server no longer saves.
   static void give_up(Hosted& job, const Status& why) {
     respond(job, job.saving.revisions.newest(), why);
   }
-  /// Writes a summary alone with the next save. \param epoch  of the claim by which
+  /// Writes a summary, without the job, with the next save. \param epoch  of the claim
   void refresh(JobSummary summary, std::int64_t epoch);
 
-  /// Removes jobs from the store, behind all that is being written. Answers which are gone, which
-  /// are another server's, and why others are not gone.
+  /// Removes jobs from the store, after all writes in progress. Reports the removed jobs, the jobs
+  /// that another server owns, and the error for the rest.
   struct Removal {
     std::string job;
-    std::int64_t epoch = 0;  ///< of the claim by which
+    std::int64_t epoch = 0;  ///< of the claim
   };
   struct Removed {
     std::vector<std::string> gone;
@@ -78,13 +79,13 @@ class JobSaver {
     Status status = ok_status();
   };
   void remove(std::vector<Removal> removals, std::function<void(const Removed&)> done);
-  /// Deletes events, some at a time until none is left that should go.
+  /// Deletes events, in several steps until all excluded events are deleted.
   void prune(Retention keep);
 
-  /// Once a second.
+  /// Called once a second.
   void tick();
   bool works() const { return works_; }
-  /// Ids of jobs that the store refuses.
+  /// Returns the ids of jobs that the store refuses.
   std::vector<std::string> refused() const;
   const Counts& counts() const { return counts_; }
 
@@ -92,14 +93,15 @@ class JobSaver {
 
  private:
   struct Batch {
-    std::vector<std::pair<HostedPtr, std::int64_t>> jobs;  ///< with the revision that is saved
+    std::vector<std::pair<HostedPtr, std::int64_t>> jobs;  ///< with the saved revision
     bool empty() const { return jobs.empty() && changes.summaries.empty(); }
     StoreChanges changes;
   };
-  /// A batch that the writer has.
+  /// A batch that is being written.
   struct Flight {
     Batch batch;
-    std::optional<Result<std::vector<std::string>>> written = {};  ///< nullopt: not yet
+    /// nullopt while it is being written.
+    std::optional<Result<std::vector<std::string>>> written = {};
   };
   void queue(const HostedPtr& job);
   void save_soon();
@@ -124,17 +126,17 @@ class JobSaver {
   };
   std::map<std::string, Refresh> refresh_;  ///< by job
   std::vector<HostedPtr> apart_;
-  std::set<std::string> removing_;     ///< whose removal is under way
+  std::set<std::string> removing_;     ///< jobs whose removal is in progress
   std::shared_ptr<Flight> in_flight_;  ///< until its result is handled
   bool saving_ = false, save_posted_ = false, works_ = true;
-  std::size_t most_at_once_;  ///< jobs in a transaction: 1 after a failure, then ever more
-  int failed_in_a_row_ = 0;   ///< jobs that were saved alone
+  std::size_t most_at_once_;  ///< jobs in a transaction: 1 after a failure, then doubled
+  int failed_in_a_row_ = 0;   ///< number of jobs that were saved alone
   Instant retry_at_;
   Counts counts_;
-  std::unique_ptr<Workers> writer_;  // last: its thread ends before what it works on goes
+  std::unique_ptr<Workers> writer_;  // last: its thread ends before the data it uses is destroyed
 };
 
-/// What is wrong with the store is no fault of the client that meets it: `kUnavailable`.
+/// Returns a `kUnavailable` error: the client is not responsible for a failure of the store.
 Error store_failure(const std::string& what, const Error& why);
 
 }  // namespace harpe::training

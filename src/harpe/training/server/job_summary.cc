@@ -13,7 +13,7 @@ std::string number_or_null(double value) {
   return value == 0 ? "null" : shortest(value);
 }
 
-/// Of a job that an older Harpe has stored.
+/// The summary of a job that an older Harpe stored.
 constexpr const char* kUnknown =
     "\"name\":\"\",\"phase\":null,\"ranks\":null,\"ranks_registered\":null,"
     "\"newest_iteration\":null,\"iteration_time_s\":null,\"predicted_time_s\":null,"
@@ -44,7 +44,7 @@ std::string summary_text(const HostedJob& job) {
 
 std::string activity_text(Activity activity, Seconds heard, std::optional<Seconds> ended,
                           const ServiceClock& time) {
-  // One that fell silent ended when it was last heard.
+  // A silent job ended at its last message.
   if (activity == Activity::kEnded && !ended) ended = heard;
   std::string text = std::string("\"activity\":\"") + name_of(activity);
   text += "\",\"heard_at\":" + shortest(time.shown(heard).value);

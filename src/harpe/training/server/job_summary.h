@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// A job in a few words: what lists show, and what is known of a job that is not in memory.
+/// Summary of a job for lists, and for jobs that are not in memory.
 
 #include <optional>
 #include <string>
@@ -12,21 +12,21 @@
 
 namespace harpe::training {
 
-/// Members of a JSON object, without braces.
+/// Returns members of a JSON object, without braces.
 std::string summary_text(const HostedJob& job);
 
-/// `"activity": ..., "heard_at": ..., "ended_at": ...`, without braces.
+/// Returns `"activity": ..., "heard_at": ..., "ended_at": ...`, without braces.
 std::string activity_text(Activity activity, Seconds heard, std::optional<Seconds> ended,
                           const ServiceClock& time);
 
-/// How far its plans are; "null" where none are made.
+/// Returns the progress of its plans; "null" if none are being made.
 std::string characterization_text(const HostedJob& job);
 
-/// How the search for a better plan than the one it runs by comes on; "null" where there was none.
+/// Returns the progress of the search for a better plan; "null" if there was none.
 std::string search_text(const HostedJob& job);
 
-/// The object of a list. \param summary  whose text may be empty: written by an older Harpe
-/// \param job  in memory; null: it is not
+/// Returns the job's object in a list. \param summary  its text may be empty: from an older Harpe
+/// \param job  null if it is not in memory
 std::string listed_text(const JobSummary& summary, Activity activity, const ServiceClock& time,
                         const HostedJob* job);
 

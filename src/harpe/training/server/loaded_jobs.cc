@@ -35,8 +35,8 @@ Result<std::vector<LoggedEvent>> stored(Store& store, const std::string& id, std
 }  // namespace
 
 void JobLog::add(const HostedPtr& hosted, HostedEffects::Event event) {
-  // It may hold names that clients chose. One event that the store refuses would keep everything
-  // else from being stored.
+  // The text may include names from clients. The store must not refuse it: that would block all
+  // other saves.
   if (!is_storable(event.text)) event.text = in_quotes(event.text, event.text.size());
   const double shown = services_.time.shown(event.at).value;
   services_.saver.add_event(hosted, {.at = shown,
@@ -102,7 +102,7 @@ void LoadedJobs::follow(const HostedPtr& hosted) {
 }
 
 void LoadedJobs::tick() {
-  const auto all = services_.table.loaded();  // a tick may end one
+  const auto all = services_.table.loaded();  // a copy, because a tick may end a job
   for (const auto& [id, hosted] : all) tick(hosted);
 }
 

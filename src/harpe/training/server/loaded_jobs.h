@@ -2,7 +2,7 @@
 /// \file
 /// The jobs in memory, the events that change them, and the effects of these events.
 ///
-/// On the loop's thread.
+/// Used on the loop's thread.
 
 #include <cstddef>
 #include <cstdint>
@@ -23,12 +23,12 @@ namespace harpe::training {
 
 /// Options of a server's hosting (hosting.h).
 struct HostingOptions {
-  /// Jobs at once, in memory or stored. Where more come, those that ended first go.
+  /// Limit on jobs in memory or stored. Above it, the jobs that ended first are removed.
   std::size_t most_jobs = 100'000;
   std::size_t most_memory = std::size_t{4} << 30;  ///< bytes of jobs in memory
   JobLifetimes lifetimes = {};
   MachineClocks clocks = MachineClocks::system();
-  /// Where other servers of the same store reach this one; empty: there are none.
+  /// URL at which other servers of the same store reach this one; empty if there are none.
   std::string url = {};
   MakeWorkers make_workers = WorkerPool::make;
 };
@@ -39,15 +39,15 @@ struct HostingServices {
   const std::function<void(const std::string&)>& log;
   Clock& clock;
   const ServiceClock& time;
-  Store* store;  ///< null: nothing survives or is shared, and jobs never leave memory
+  Store* store;  ///< null if nothing is stored or shared; jobs then never leave memory
   HostedTable& table;
   const JobActivities& activities;
   JobSaver& saver;
   SideWorkers& readers;
 };
 
-/// The events of jobs: the newest in memory, for clients that listen, and all of them in the store.
-/// On the loop's thread.
+/// The events of jobs: the newest are in memory, for clients that listen, and all are in the store.
+/// Used on the loop's thread.
 class JobLog {
  public:
   /// \param services  must outlive this
@@ -62,12 +62,12 @@ class JobLog {
   const HostingServices& services_;
 };
 
-/// A job that was read from the store stays as it was stored until `act` or `wake`. After each
-/// event the job's memory is measured, its log entries are written, it is saved if it must be, and
-/// its listeners are called.
+/// The jobs in memory. A job that was read from the store keeps its stored state until `act` or
+/// `wake`. After each event the job's memory is measured, its log entries are written, it is saved
+/// if necessary, and its listeners are called.
 class LoadedJobs {
  public:
-  /// Both must outlive this.
+  /// Both arguments must outlive this object.
   LoadedJobs(const HostingServices& services, JobLog& job_log)
       : services_(services), job_log_(job_log) {}
 
@@ -82,13 +82,13 @@ class LoadedJobs {
     follow(hosted);
     return outcome;
   }
-  /// Wakes a job because a client that takes part listens to it.
+  /// Wakes a job because a client that takes part in it is listening.
   void wake(const HostedPtr& hosted);
   void save(const HostedPtr& hosted);
   /// Writes the summary of a job with the next save.
   void refresh_summary(const Hosted& hosted);
-  /// Removes a job from memory after it was marked as deleted, moved or unloaded. Calls all who
-  /// wait for it with `why`.
+  /// Removes a job from memory after it was marked as deleted, moved or unloaded. Calls the
+  /// callbacks that wait for it with `why`.
   void drop(const HostedPtr& hosted, const Status& why);
   /// Called once a second.
   void tick();

@@ -18,7 +18,8 @@ const char* name_of(HostedJob::Search::Is is) {
   return kNames.at(static_cast<std::size_t>(is));
 }
 
-/// One piece of work of the thread, with all that it needs: the job goes on living on the loop's.
+/// One task of the worker's thread, with copies of its inputs, because the job changes on the
+/// loop's thread.
 struct PlanSearcher::Slice {
   JobSpec spec;
   CharacterizeRequest request;
@@ -26,9 +27,9 @@ struct PlanSearcher::Slice {
   SearchCourse course;
   std::shared_ptr<std::atomic<bool>> wanted;
   std::optional<Frontier> frontier;
-  // What comes of it:
+  // The results:
   Seconds taken{};
-  std::shared_ptr<const plan::PlanTable> better = {};  ///< with what is known
+  std::shared_ptr<const plan::PlanTable> better = {};  ///< merged with the known plans
   std::string json = {};
   bool failed = false;
 };
@@ -98,7 +99,7 @@ void PlanSearcher::start_next() {
   });
 }
 
-/// On the worker's thread.
+/// Runs on the worker's thread.
 void PlanSearcher::search(Slice& slice, const Clock& clock) {
   const Instant began = clock.now();
   const auto find = [&]() -> Result<plan::PlanTable> {

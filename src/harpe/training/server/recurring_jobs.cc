@@ -82,7 +82,7 @@ Result<zeus::TrialVerdict> HostedRecurringJob::report(const zeus::TrialReport& r
                                                       Seconds now) {
   Result<zeus::TrialVerdict> verdict = optimizer_.report(report, now);
   if (!verdict.ok() && verdict.error().code == ErrorCode::kInvalidInput) {
-    // A client that repeats itself is noted once.
+    // A repeated report is logged once.
     std::string refusal = "a report of trial " + std::to_string(report.trial) +
                           " was refused: " + verdict.error().text();
     if (refusal != refusal_) note("warning", refusal_ = std::move(refusal), now);
@@ -164,7 +164,7 @@ void HostedRecurringJob::tick(Seconds now) {
 }
 
 struct RecurringJobs::Incoming {
-  std::string id;  ///< as it is hosted
+  std::string id;  ///< as used by `Hosting`
   zeus::RecurringJob job;
   std::string client;
   std::function<void(Result<Registered>)> done;
@@ -214,7 +214,7 @@ void RecurringJobs::put(const IncomingPtr& incoming) {
       loaded.ok() ? put(incoming) : incoming->done(loaded.error());
     });
   }
-  // On a worker's thread, which may outlast this: claims are made in the store.
+  // The store makes claims, so on a worker's thread, which may outlast this object.
   hosting_.readers().run(id, [this, incoming, &hosting = hosting_]() -> std::function<void()> {
     return
         [this, incoming, claim = hosting.claims().claim(incoming->id)] { take(incoming, claim); };
@@ -225,7 +225,7 @@ void RecurringJobs::take(const IncomingPtr& incoming,
                          const Result<std::optional<JobClaim>>& claim) {
   if (!claim.ok()) return incoming->done(claim.error());
   if (!*claim) return incoming->done(Registered{});
-  // It was registered, or is being removed, since it was looked for.
+  // The job was registered, or is being removed, since the look-up.
   if (hosting_.claims().removals().are_under_way(incoming->id) ||
       hosting_.table().holds(incoming->id)) {
     return put(incoming);

@@ -1,9 +1,9 @@
 #pragma once
 /// \file
-/// The recurring jobs of a server: how they are registered, and what happens to them. Where they
-/// are kept, and which server commands them, is left to `Hosting`.
+/// The recurring jobs of a server: registers them and applies events to them. `Hosting` decides
+/// where they are kept and which server commands them.
 ///
-/// On the loop's thread.
+/// Used on the loop's thread.
 
 #include <cstdint>
 #include <deque>
@@ -22,23 +22,23 @@
 
 namespace harpe::training {
 
-/// A recurring job that a server hosts. Changed through `RecurringJobs::act` alone.
+/// A recurring job that a server hosts. Change it only through `RecurringJobs::act`.
 class HostedRecurringJob final : public Hosted {
  public:
-  /// \param job_id  as users know it; the id of the hosted job begins with `kRecurringIds`
+  /// \param job_id  as users know it; the id of the hosted job is prefixed with `kRecurringIds`
   HostedRecurringJob(const std::string& job_id, zeus::BatchSizeOptimizer optimizer);
   static Result<HostedPtr> read(const StoredJob& stored);
 
   const zeus::BatchSizeOptimizer& optimizer() const { return optimizer_; }
   const zeus::RecurringJob& job() const { return optimizer_.job(); }
 
-  // The functions of `BatchSizeOptimizer`, which also write to the log.
+  // The functions of `BatchSizeOptimizer`; they also write to the log.
   Result<zeus::BatchSizeOptimizer::Given> next(Seconds now);
   Result<zeus::TrialVerdict> report(const zeus::TrialReport& report, Seconds now);
   Status give_up(int trial, int batch_size, Seconds now);
   Status retract(int trial, Seconds now);
-  /// Takes back a trial that has just begun and of which its client did not hear: the next client
-  /// that asks gets it.
+  /// Takes back a trial that has just begun and that did not reach its client: the next request
+  /// gets it.
   Status not_given(const zeus::BatchSizeOptimizer::Given& given, Seconds now);
 
   HostedTexts take_texts() override;
@@ -57,39 +57,40 @@ class HostedRecurringJob final : public Hosted {
 
   zeus::BatchSizeOptimizer optimizer_;
   HostedEffects effects_;
-  std::deque<zeus::BatchSizeOptimizer::Given>
-      not_given_;        ///< for the next clients that ask, oldest first
-  std::string refusal_;  ///< the last one that was noted
+  std::deque<zeus::BatchSizeOptimizer::Given> not_given_;  ///< for the next requests, oldest first
+  std::string refusal_;                                    ///< the last refusal that was logged
   bool asleep_ = false;
 };
 using RecurringJobPtr = std::shared_ptr<HostedRecurringJob>;
 
 class RecurringJobs {
  public:
-  /// \param hosting   reads recurring jobs by this from now on, and must outlive it
-  /// \param new_seed  of a job that has none of its own
+  /// \param hosting   uses this object to read recurring jobs from now on, and must outlive it
+  /// \param new_seed  creates the seed of a job without one
   explicit RecurringJobs(Hosting& hosting, std::function<std::int64_t()> new_seed = random_seed);
   static std::int64_t random_seed();
 
-  /// The id by which a job is hosted.
+  /// Returns the id under which a job is hosted.
   static std::string hosted_id(const std::string& job_id) {
     return std::string(kRecurringIds) + job_id;
   }
-  /// Whether that can be the id of a recurring job: 1 to 128 bytes of UTF-8, no control characters.
+  /// Returns true if the text can be the id of a recurring job: 1 to 128 bytes of UTF-8, no control
+  /// characters.
   static bool is_id(std::string_view job_id);
 
   struct Registered {
-    RecurringJobPtr job;  ///< null: another server has just registered one under this id
+    RecurringJobPtr job;  ///< null if another server has just registered a job under this id
     bool created = false;
   };
-  /// Registers a job with an id, or finds the same one there. `kConflict`: there is another one.
-  /// \param client  whose share of the memory for jobs it takes; empty: no client's
+  /// Registers a job, or finds the same job under its id. `kConflict` if the job there has other
+  /// parameters.
+  /// \param client  the client whose share of the memory for jobs it takes; empty for none
   void put(zeus::RecurringJob job, const std::string& client,
            std::function<void(Result<Registered>)> done);
-  /// The job, if it is in memory.
+  /// Returns the job, or null if it is not in memory.
   RecurringJobPtr find(const std::string& job_id) const;
 
-  /// Lets `event(job, now)` happen to a job and does what follows from it.
+  /// Applies `event(job, now)` to a job and handles its effects.
   template <class Event>
   auto act(const RecurringJobPtr& job, Event event) {
     return hosting_.jobs().act(job, [&](Seconds now) { return event(*job, now); });

@@ -23,7 +23,7 @@ constexpr std::string_view kReports = "/reports";
 constexpr std::string_view kEnd = "/end";
 constexpr int kLargest = std::numeric_limits<int>::max();
 
-/// One request for one job.
+/// A request for a recurring job.
 struct RecurringRequest {
   RecurringJobs& jobs;
   const net::HttpRequest& request;
@@ -37,13 +37,13 @@ net::HttpResponse no_recurring_job(const std::string& id) {
                                std::string(kRecurringPath) + "/" + id);
 }
 
-/// Of a path, after the job: "/trials/3".
+/// Returns the part of a path after the job: "/trials/3".
 std::string_view trial_path(std::string_view path) {
   const std::size_t end = path.find('/', kRecurringPath.size() + 1);
   return end == std::string_view::npos ? std::string_view() : path.substr(end);
 }
 
-/// The number in "/trials/3" and "/trials/3/reports".
+/// Returns the number in "/trials/3" and "/trials/3/reports".
 std::optional<int> trial_of(std::string_view rest) {
   rest.remove_prefix(std::min(rest.size(), kTrials.size() + 1));
   const auto number = parse_integer(rest.substr(0, rest.find('/')));
@@ -63,11 +63,11 @@ net::OrderedJson json_of(const zeus::RecurringJob& job, const zeus::Trial& trial
   return document;
 }
 
-/// What is known of each size.
+/// Returns the results of each batch size.
 net::OrderedJson sizes_json(const zeus::BatchSizeOptimizer& optimizer) {
   struct Known {
     int results = 0, converged = 0;
-    double cost = 0;  ///< sum over those that converged
+    double cost = 0;  ///< sum over converged trials
   };
   std::map<int, Known> known;
   for (const zeus::Trial& trial : optimizer.trials()) {
@@ -116,7 +116,7 @@ void give_status(const RecurringRequest& asked) {
 
 void put_recurring_job(RecurringJobs& jobs, const net::HttpRequest& request,
                        const net::Reply& reply, const std::string& id) {
-  // The path says the id; the strict reader first, which finds names given twice.
+  // The id is in the path. The strict parser runs first: it detects duplicate names.
   const Result<JsonValue> parsed = parse_json(request.body, "the job");
   if (!parsed.ok()) return reply(net::native_error(parsed.error()));
   net::OrderedJson document = json_or_discarded(request.body);
@@ -258,8 +258,8 @@ void begin_trial(RecurringJobs& jobs, const RecurringJobPtr& job,
   jobs.hosting().saver().when_stored(
       job, [&jobs, job, given = *std::move(given), done = std::move(done)](const Status& stored) {
         if (stored.ok()) return done(given);
-        // Its client does not hear of it, and asks again: it would be waited for as long as its
-        // lease lasts, and a second trial would begin.
+        // The client does not learn of the trial, and requests one again. Without this, the job
+        // would wait for the trial until its lease expires, and a second trial would begin.
         (void)jobs.act(
             job, [&](HostedRecurringJob& one, Seconds now) { return one.not_given(given, now); });
         done(stored.error());

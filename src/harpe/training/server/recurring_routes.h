@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// Harpe's own routes of recurring jobs, /v1/recurring-jobs and below: registering, trials, their
-/// reports, what is known of a job.
+/// Harpe's own routes of recurring jobs, below /v1/recurring-jobs: registration, trials, their
+/// reports, and the status of jobs.
 
 #include <optional>
 #include <string>
@@ -14,27 +14,29 @@ namespace harpe::training {
 
 inline constexpr std::string_view kRecurringPath = "/v1/recurring-jobs";
 
-/// The job that a path names, without escapes; none for other paths.
+/// Returns the job in a path, unescaped; nullopt for other paths.
 std::optional<std::string> recurring_job_of_path(std::string_view path);
 
-/// The methods of a path's route: "GET, PUT"; empty: there is no such route here.
+/// Returns the methods of a path's route: "GET, PUT"; empty if there is no such route here.
 std::string methods_of_recurring_jobs(std::string_view path);
 
-/// Whether a request is about what its job is now, which has to be in memory then. The path is one
-/// of these.
+/// Returns true if a request needs the current state of its job, which must then be in memory. The
+/// path must be one of these routes.
 bool needs_recurring_job_in_memory(const net::HttpRequest& request);
 
-/// False when the path is none of these. The method is one of the path's.
+/// Handles a request whose method the path allows. Returns false if the path is not one of these
+/// routes.
 bool handle_recurring_jobs(RecurringJobs& jobs, net::HttpRequest& request, const net::Reply& reply);
 
-/// A recurrence begins, and is stored, or it is given up again. `done` on the loop's thread.
+/// Begins and stores a trial; gives it up if it cannot be stored. Calls `done` on the loop's
+/// thread.
 void begin_trial(RecurringJobs& jobs, const RecurringJobPtr& job,
                  std::function<void(const Result<zeus::BatchSizeOptimizer::Given>&)> done);
-/// Takes a report, and stores it.
+/// Applies and stores a report.
 void take_trial_report(RecurringJobs& jobs, const RecurringJobPtr& job,
                        const zeus::TrialReport& report,
                        std::function<void(const Result<zeus::TrialVerdict>&)> done);
-/// Gives a trial up, and stores that.
+/// Gives up a trial, and stores the change.
 void give_trial_up(RecurringJobs& jobs, const RecurringJobPtr& job, int trial, int batch_size,
                    std::function<void(const Status&)> done);
 

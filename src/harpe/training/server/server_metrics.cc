@@ -18,7 +18,7 @@ namespace {
 
 using MetricType = net::MetricsText::Type;
 
-/// A job as it is now, for a worker that writes its series.
+/// A snapshot of a job, for a worker that writes its series.
 struct JobSample {
   JobSample(const HostedJob& job, Seconds now);
 
@@ -29,17 +29,17 @@ struct JobSample {
   /// Intensity used by the last decision on its pace; nullopt if the job does not follow a grid.
   std::optional<PresentIntensity> carbon;
   std::string carbon_source, carbon_kind;
-  Seconds taken{};  ///< when this was taken, since 1970
+  Seconds taken{};  ///< time of the snapshot, since 1970
   Joules energy{};  ///< reported to this server
-  double gap = -1;  ///< the largest gap of the plans in force; below 0: not known
+  double gap = -1;  ///< largest gap of the plans in force; below 0 if unknown
 };
 
-/// The phases of a job whose training goes on.
+/// The phases of a job in training.
 constexpr std::array kActivePhases{JobPhase::kRegistering,    JobPhase::kProfiling,
                                    JobPhase::kCharacterizing, JobPhase::kRunning,
                                    JobPhase::kStraggling,     JobPhase::kObserving};
 
-/// Jobs in one response, at most: each has some 15 series.
+/// Maximum number of jobs in one response: each has some 15 series.
 constexpr std::size_t kMostJobMetrics = 1000;
 
 /// Returns the type of a metric. In Prometheus, names of counters end in "_total".
@@ -47,7 +47,8 @@ MetricType type_of(std::string_view name) {
   return name.ends_with("_total") ? MetricType::kCounter : MetricType::kGauge;
 }
 
-/// A number of each job. \param known  which jobs have it
+/// Writes a number for each job.
+/// \param known  returns true if the job has the number; null if all have it
 void each_job(net::MetricsText& metrics, const std::vector<JobSample>& jobs,
               const std::string& name, const std::string& help,
               const std::function<double(const JobSample&)>& value,
@@ -58,7 +59,7 @@ void each_job(net::MetricsText& metrics, const std::vector<JobSample>& jobs,
   }
 }
 
-/// A time or energy that is 0 where it is not known.
+/// Writes a time or energy for each job. Omits 0, which means unknown.
 void measured(net::MetricsText& metrics, const std::vector<JobSample>& jobs,
               const std::string& name, const std::string& help,
               const std::function<double(const JobSample&)>& value) {
@@ -66,7 +67,7 @@ void measured(net::MetricsText& metrics, const std::vector<JobSample>& jobs,
            [&value](const JobSample& job) { return value(job) != 0; });
 }
 
-/// The pace, and by what the decision on it was made, of the jobs that had something to go by.
+/// Writes the pace and the intensity behind it, for the jobs that have them.
 void write_pace(net::MetricsText& metrics, const std::vector<JobSample>& jobs) {
   each_job(
       metrics, jobs, "pace_seconds",
@@ -114,7 +115,7 @@ JobSample::JobSample(const HostedJob& job, Seconds now)
   }
 }
 
-/// Writes the series of each job. They carry its id alone; `harpe_job_info` has its names.
+/// Writes the series of each job, labelled with its id only; `harpe_job_info` has its names.
 void write_job_metrics(net::MetricsText& metrics, const std::vector<JobSample>& jobs) {
   metrics.family("harpe_job_info", MetricType::kGauge, "A job whose training goes on; always 1.");
   for (const JobSample& job : jobs) {
@@ -147,8 +148,8 @@ void write_job_metrics(net::MetricsText& metrics, const std::vector<JobSample>& 
            [](const JobSample& job) {
              return job.status.pause.is == PauseState::Is::kPaused ? 1.0 : 0.0;
            });
-  // The counter starts at 0 in each process: if a restored sum were below the last one, Prometheus
-  // would count it twice.
+  // The counter starts at 0 in each process: Prometheus would count a restored sum twice if it were
+  // below the last value.
   each_job(metrics, jobs, "energy_joules_total",
            "Energy that its ranks have reported since this server has the job.",
            [](const JobSample& job) { return job.energy.value; });
@@ -156,7 +157,7 @@ void write_job_metrics(net::MetricsText& metrics, const std::vector<JobSample>& 
            "Reports whose energies count as not measured, as no GPU can have used so much, or so "
            "little.",
            [](const JobSample& job) { return double(job.status.energies_refused); });
-  // A gauge: iterations may need more than those at all-max did.
+  // A gauge, because iterations may need more energy than at all-max.
   each_job(metrics, jobs, "energy_saved_joules",
            "Energy saved against the same iterations at all-max.",
            [](const JobSample& job) { return job.status.saved.value; });
@@ -180,7 +181,7 @@ void one(net::MetricsText& metrics, const std::string& name, const std::string& 
   metrics.sample(static_cast<double>(value));
 }
 
-/// What jobs count themselves is summed up anew each time.
+/// Writes the numbers of jobs, summed over all jobs at each call.
 void job_families(net::MetricsText& metrics, const JobRegistry& registry) {
   std::array<std::size_t, kActivePhases.size()> in_phase{};
   std::size_t ranks = 0, listeners = 0, active = 0;

@@ -1,13 +1,13 @@
 #pragma once
 /// \file
-/// The clock that jobs live by: seconds that rise evenly and never fall, whatever happens to the
-/// clocks of the machine, and that go on where they were when a server starts again.
+/// The clock of jobs: seconds that rise evenly and never fall, whatever happens to the clocks of
+/// the machine, and that continue when a server starts again.
 ///
-/// A store's clock begins at the seconds since 1970 at which the store was new, and then follows
-/// the boot clock, which cannot be set and counts while the machine sleeps. What passed while no
-/// server ran is told by the boot clock where the machine has not been booted since, else by its
-/// wall clock, which is believed up to `kMostBelieved`: a wall clock that is years ahead must not
-/// make every job old.
+/// A store's clock starts at the seconds since 1970 at which the store was new, and then follows
+/// the boot clock, which cannot be set and counts while the machine sleeps. The time during which
+/// no server ran is measured by the boot clock if the machine has not been booted since, else by
+/// its wall clock, up to `kMostBelieved`: a wall clock that is years ahead must not make every job
+/// old.
 
 #include <functional>
 #include <optional>
@@ -21,24 +21,25 @@ namespace harpe::training {
 /// The clocks of a machine.
 struct MachineClocks {
   std::function<double()> boot_time;  ///< seconds since `boot`
-  std::function<double()> wall;       ///< seconds since 1970, as the machine believes
-  std::string boot;                   ///< the machine's start, told from all others
+  std::function<double()> wall;       ///< seconds since 1970, according to the machine
+  std::string boot;                   ///< unique identifier of the machine's boot
 
   static MachineClocks system();
 };
 
-/// Not thread-safe but for `now` and `wall`.
+/// Not thread-safe, except `now` and `wall`.
 class ServiceClock {
  public:
-  /// \param kept  what the store has kept; none: it is new
+  /// \param kept  the mark in the store; nullopt if the store is new
   explicit ServiceClock(MachineClocks clocks, const std::optional<ClockMark>& kept = {});
 
   Seconds now() const { return Seconds{base_ + clocks_.boot_time()}; }
-  /// Since 1970. It may jump: for people alone.
+  /// Returns seconds since 1970. May jump: use it only for display.
   Seconds wall() const { return Seconds{clocks_.wall()}; }
-  /// A time of this clock as one since 1970, by what the machine believes now, to milliseconds.
+  /// Converts a time of this clock to seconds since 1970 on the machine's current clock, rounded to
+  /// milliseconds.
   Seconds shown(Seconds time) const;
-  /// A time since 1970 as one of this clock.
+  /// Converts a time since 1970 to a time of this clock.
   Seconds meant(Seconds shown) const { return shown + (now() - wall()); }
   ClockMark mark() const;
 

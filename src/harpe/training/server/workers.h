@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// Threads that work for many, by turns: nothing that one of them asks for makes another wait for
-/// longer than one piece of work takes, and large pieces leave a thread to small ones.
+/// Threads shared by several owners in turns: an owner waits at most for one piece of another
+/// owner's work, and large pieces leave a thread to small ones.
 
 #include <algorithm>
 #include <cstddef>
@@ -19,30 +19,30 @@
 
 namespace harpe::training {
 
-/// Thread-safe.
+/// A set of worker threads. Thread-safe.
 class Workers {
  public:
   struct Options {
     int threads = 1;  ///< at least 1
-    /// Of those, how many take small pieces alone; fewer than `threads`.
+    /// Number of threads that run only small pieces; fewer than `threads`.
     int for_small = 0;
-    /// How far others of this machine go first: `nice`.
+    /// The `nice` value of the threads.
     int nice = 0;
   };
   enum class Size : unsigned char { kSmall, kLarge };
 
-  /// Forgets what has not begun and waits for what has.
+  /// Discards work that has not begun, and waits for the rest.
   virtual ~Workers() = default;
   Workers(const Workers&) = delete;
   Workers& operator=(const Workers&) = delete;
 
-  /// Work of one owner (a job's id, say) is done in the order in which it came, one piece at a
-  /// time; owners take turns.
+  /// Queues work of an owner, such as a job's id. The work of one owner runs in order, one piece at
+  /// a time; owners take turns.
   virtual void run(const std::string& owner, std::function<void()> work,
                    Size size = Size::kSmall) = 0;
-  /// Waits until all that was given has been done, and takes no more.
+  /// Waits until all queued work is done. Later work is ignored.
   virtual void finish() = 0;
-  /// Pieces of one owner that have not begun.
+  /// Returns the number of pieces of one owner that have not begun.
   virtual std::size_t waiting(const std::string& owner) const = 0;
 
  protected:
@@ -79,8 +79,8 @@ class SideWorkers {
   SideWorkers(Loop& loop, std::unique_ptr<Workers> workers)
       : work_(loop), workers_(std::move(workers)) {}
 
-  /// Runs `work` on one of the threads, then what it returns, if anything, on the loop's. As
-  /// `Workers::run`.
+  /// Runs `work` on one of the threads, and the function that it returns, if any, on the loop's
+  /// thread. See `Workers::run`.
   void run(const std::string& owner, std::function<std::function<void()>()> work,
            Workers::Size size = Workers::Size::kSmall) {
     workers_->run(
@@ -93,12 +93,12 @@ class SideWorkers {
 
  private:
   LoopWork work_;
-  std::unique_ptr<Workers> workers_;  // last: its threads end before what they work on goes
+  std::unique_ptr<Workers> workers_;  // last: its threads end before the data they use is destroyed
 };
 
 /// The queue of `Workers`. Work of one owner runs in the order in which it was added, one piece at
-/// a time; owners take turns. Not thread-safe. Taking a small piece past large ones is O(owners),
-/// all else O(log owners).
+/// a time; owners take turns. Not thread-safe. Taking a small piece past large ones is O(owners);
+/// all other operations are O(log owners).
 class WorkQueue {
  public:
   struct Piece {
@@ -111,9 +111,9 @@ class WorkQueue {
     one.waiting.push_back({std::move(work), size});
     if (one.waiting.size() == 1 && !one.is_busy) turns_.push_back(owner);
   }
-  /// Whether there is a piece to take; \param only_small  that is small
+  /// Returns true if there is a piece to take. \param only_small  only small pieces count
   bool has(bool only_small) const { return next(only_small) != turns_.end(); }
-  /// A piece, which there is. Its owner has no turn until it is `done`.
+  /// Takes a piece, which must exist. Its owner has no turn until `done` is called.
   Piece take(bool only_small) {
     const auto turn = next(only_small);
     Piece piece{.owner = *turn, .work = {}};
@@ -133,16 +133,16 @@ class WorkQueue {
       turns_.push_back(owner);
     }
   }
-  /// Forgets what nothing has taken.
+  /// Discards the pieces that have not been taken.
   void clear() {
     turns_.clear();
     std::erase_if(owners_, [](const auto& owner) { return !owner.second.is_busy; });
     for (auto& [name, owner] : owners_) owner.waiting.clear();
   }
 
-  /// Whether nothing waits and nothing is being done.
+  /// Returns true if no piece is waiting or running.
   bool empty() const { return owners_.empty(); }
-  /// Pieces of one owner that wait.
+  /// Returns the number of waiting pieces of one owner.
   std::size_t waiting(const std::string& owner) const {
     const auto at = owners_.find(owner);
     return at == owners_.end() ? 0 : at->second.waiting.size();
@@ -155,7 +155,7 @@ class WorkQueue {
   };
   struct Owner {
     std::deque<Waiting> waiting;
-    bool is_busy = false;  ///< one of its pieces is being done
+    bool is_busy = false;  ///< one of its pieces is running
   };
 
   std::deque<std::string>::const_iterator next(bool only_small) const {
@@ -165,11 +165,11 @@ class WorkQueue {
     });
   }
 
-  std::map<std::string, Owner> owners_;  ///< with something to do, or busy
-  std::deque<std::string> turns_;        ///< with something to do and not busy
+  std::map<std::string, Owner> owners_;  ///< with waiting or running pieces
+  std::deque<std::string> turns_;        ///< owners with waiting pieces and none running
 };
 
-/// `Workers` that are threads.
+/// `Workers` with threads of this process.
 class WorkerPool final : public Workers {
  public:
   static std::unique_ptr<Workers> make(const Options& options) {
@@ -186,7 +186,7 @@ class WorkerPool final : public Workers {
   void serve(bool only_small);
 
   const int nice_;
-  mutable Mutex mutex_;  ///< of what follows
+  mutable Mutex mutex_;  ///< protects the members below
   CondVar changed_;
   WorkQueue queue_ HARPE_GUARDED_BY(mutex_);
   bool stopping_ HARPE_GUARDED_BY(mutex_) = false;

@@ -17,7 +17,7 @@ namespace {
 
 constexpr int kLargestNumber = std::numeric_limits<int>::max();
 
-/// What a client asks about one trial of a job.
+/// A client's request about one trial of a job.
 struct TrialRequest {
   std::string job;
   zeus::TrialReport report;
@@ -51,7 +51,7 @@ Result<TrialRequest> parse_trial_request(std::string_view body) {
       });
 }
 
-/// What cannot be read, as FastAPI says it.
+/// Returns the response to an unreadable request, in the format of FastAPI.
 net::HttpResponse invalid(const char* where, const Error& error) {
   net::OrderedJson details = net::OrderedJson::array();
   for (const Diagnostic& diagnostic : error.diagnostics) {
@@ -60,13 +60,13 @@ net::HttpResponse invalid(const char* where, const Error& error) {
   return net::json_response(422, {{"detail", std::move(details)}});
 }
 
-/// What the job makes of a request that could be read.
+/// Returns the response to an error of the job.
 net::HttpResponse failed(const Error& error) {
   const bool is_of_client = error.code == ErrorCode::kNotFound ||
                             error.code == ErrorCode::kConflict ||
                             error.code == ErrorCode::kInvalidInput;
   if (is_of_client) return zeus_recurring_error(400, error.text());
-  // Zeus has 500 for a job that cannot go on.
+  // Zeus returns 500 for a job that cannot continue.
   const bool is_infeasible = error.code == ErrorCode::kInfeasible;
   return zeus_recurring_error(is_infeasible ? 500 : net::http_status(error.code), error.text());
 }
@@ -211,7 +211,7 @@ std::optional<std::string> job_of_zeus_recurring(const net::HttpRequest& request
 
 void name_zeus_recurring_job(net::HttpRequest& request) {
   if (request.path != "/jobs" || request.method != "POST") return;
-  // What is no such object is refused by the reader.
+  // The reader of the route rejects a body that is not an object of JSON.
   if (!parse_json(request.body, "the body").ok()) return;
   net::OrderedJson job = json_or_discarded(request.body);
   if (!job.is_object() || !job.value("job_id", net::OrderedJson()).is_null()) return;

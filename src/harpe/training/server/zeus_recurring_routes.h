@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// Zeus's batch size protocol over the recurring jobs of this server: /jobs, /jobs/batch_size,
-/// /report, /trials. Zeus's own client (release 0.16) works with it unchanged.
+/// Zeus's batch size protocol for the recurring jobs of this server: /jobs, /jobs/batch_size,
+/// /report, /trials. Compatible with Zeus's own client (release 0.16).
 
 #include <optional>
 #include <string>
@@ -14,18 +14,18 @@ namespace harpe::training {
 
 bool is_zeus_recurring_path(std::string_view path);
 
-/// The job that a request is about, by its query or its body; none: it names none, or cannot be
+/// Returns the job in the query or the body of a request; nullopt if there is none or it cannot be
 /// read.
 std::optional<std::string> job_of_zeus_recurring(const net::HttpRequest& request);
 
-/// Gives a job that is to be registered without an id one that begins with its prefix.
+/// Adds an id, which begins with the job's prefix, to a registration without one.
 void name_zeus_recurring_job(net::HttpRequest& request);
 
-/// False when the path is none of these.
+/// Returns false if the path is not one of these routes.
 bool handle_zeus_recurring(RecurringJobs& jobs, const net::HttpRequest& request,
                            const net::Reply& reply);
 
-/// {"message": ...}
+/// Returns {"message": ...}.
 net::HttpResponse zeus_recurring_error(int status, const std::string& message);
 
 }  // namespace harpe::training

@@ -15,9 +15,9 @@ using Type = JsonValue::Type;
 
 constexpr int kMostRanks = 1'000'000;
 constexpr std::size_t kLongestName = 1024;  // bytes
-constexpr std::size_t kMostErrors = 32;     // told at once
+constexpr std::size_t kMostErrors = 32;     // in one response
 
-/// Collects what is wrong, in the form of FastAPI.
+/// Errors of a request in the format of FastAPI.
 class InvalidRequest {
  public:
   void add(const net::OrderedJson& location, const std::string& message, const std::string& type) {
@@ -31,7 +31,7 @@ class InvalidRequest {
   net::OrderedJson details_ = net::OrderedJson::array();
 };
 
-/// Members of one body.
+/// The members of one body.
 class Body {
  public:
   Body(std::string_view text, InvalidRequest& invalid) : invalid_(invalid) {
@@ -46,7 +46,7 @@ class Body {
     }
   }
 
-  /// Null where it is missing, which is an error when it must be there.
+  /// Returns null if the member is missing; adds an error if it is required.
   const JsonValue* member(const char* name, bool must = true) {
     if (document_.type != Type::kObject) return nullptr;
     const JsonValue* value = document_.find(name);

@@ -36,11 +36,11 @@ constexpr const char* kWhatToGive =
     "job_metadata must say which plan to use: the id of a job of this server (PUT /v1/jobs/ID), or "
     "a JSON object such as {\"schedule\": \"1f1b\", \"micro_batches\": 8}; docs/server.md";
 
-/// Iterations left out when new assignments are handed out. More look like ranks that have gone
-/// astray.
+/// Maximum number of iterations skipped when new assignments are issued. The job takes ranks with a
+/// larger gap for ranks that have lost count.
 constexpr std::int64_t kMostLeftOut = 2;
 
-/// Below which an id stands, and with which method.
+/// Prefixes of paths that continue with an id, with their methods.
 constexpr std::pair<std::string_view, std::string_view> kBelow[] = {
     {"/register_rank/", "POST"}, {"/schedule/", "GET"}, {"/result/", "POST"}};
 
@@ -100,8 +100,8 @@ Status check_zeus_result(const ZeusResult& result) {
   return ok_status();
 }
 
-/// Returns the `i`-th iteration of a checked result, without place, session, number and version.
-/// Energies are NaN if there is not one for each time.
+/// Returns the `i`-th iteration of a checked result, without coordinates, session, iteration number
+/// and version. The energies of an instruction are NaN unless there is one for each time.
 IterationReport report_of_zeus_result(const ZeusResult& result, std::size_t i) {
   IterationReport report;
   report.time = Seconds{result.iteration_time[i]};
@@ -122,10 +122,10 @@ IterationReport report_of_zeus_result(const ZeusResult& result, std::size_t i) {
 
 // --- Names of trainings and sessions ------------------------------------------------------------
 
-// A training of Zeus's clients has the id `TIME+dpD+ppP+tpT+PointSolution`, with its degrees; then
-// `+JOB`, the id of the job whose plans it runs, unless that is registered under the id of the
-// training itself. A rank that takes part holds its place in the job by the session `zeus ID RANK`,
-// of the run ID.
+// The id of a training of Zeus's clients is `TIME+dpD+ppP+tpT+PointSolution`, with its degrees,
+// then `+JOB`, the id of the job whose plans it runs, unless the job has the id of the training
+// itself. A participating rank holds its place in the job by the session `zeus ID RANK`; the run ID
+// of the job is the id of the training.
 constexpr std::string_view kPointSolution = "+PointSolution";
 
 std::string session_start(const std::string& training) {
@@ -137,7 +137,7 @@ std::string degrees(const JobShape& shape) {
          std::to_string(shape.tensor) + std::string(kPointSolution);
 }
 
-/// Returns what follows the time in the id of a training.
+/// Returns the part after the time in the id of a training.
 std::string zeus_training_ending(const JobShape& shape, std::string_view job) {
   std::string ending = degrees(shape);
   if (!job.empty()) ending.append("+").append(job);
@@ -204,11 +204,11 @@ std::string time_text() {
   return text.data();
 }
 
-/// The body of PUT /v1/jobs for metadata that is an object; an error where it is none that can be.
+/// Returns the body of PUT /v1/jobs for metadata that is a JSON object, or an error.
 Result<std::string> specification(const ZeusJobInfo& info) {
   net::OrderedJson object = net::OrderedJson::object();
   {
-    // The strict reader first: it limits nesting and finds names given twice.
+    // The strict parser runs first: it limits nesting and detects duplicate names.
     HARPE_TRY(parse_json(*info.metadata, "job_metadata"));
     object = json_or_discarded(*info.metadata);
     if (!object.is_object()) return Error::invalid("job_metadata is no JSON object");
@@ -254,12 +254,12 @@ std::string schedule_text(const Job& job, int rank, RankCoordinates coordinates,
 
 }  // namespace
 
-/// One training as Zeus's clients see it.
+/// One training of Zeus's clients.
 struct ZeusRoutes::ZeusJob : JobListener {
   struct Rank {
     RankCoordinates coordinates;
-    net::Reply asked;          ///< of one that waits for its schedule
-    std::uint64_t asking = 0;  ///< which of its requests that is
+    net::Reply asked;          ///< to its waiting schedule request; null if none waits
+    std::uint64_t asking = 0;  ///< number of that request
   };
 
   ZeusJob(JobRegistry& given_registry, std::string given_id, JobShape given_shape)
@@ -279,7 +279,8 @@ struct ZeusRoutes::ZeusJob : JobListener {
     asking = 0;
   }
 
-  /// The client of a rank's request has gone: the others wait until it asks again.
+  /// Handles a client that disconnected from its schedule request: the others wait until this rank
+  /// requests again.
   void left(int number, std::uint64_t request) {
     const auto rank = ranks.find(number);
     if (rank == ranks.end() || !rank->second.asked || rank->second.asking != request) return;
@@ -287,13 +288,13 @@ struct ZeusRoutes::ZeusJob : JobListener {
     --asking;
   }
 
-  /// Answers all ranks at once when all have asked and there is something to answer.
+  /// Answers all ranks at once if all have requested a schedule and the job has an assignment.
   void respond() {
     if (native != nullptr && native->moved) {
       return respond_to_all(zeus_error(421, "another server has job " + native->id + " now"));
     }
     if (asking < shape.ranks()) return;
-    // Who may answer is seen when the lease is back, or the job has moved.
+    // Waits until the lease is renewed or the job has moved: only then is its owner known.
     if (native != nullptr && !native->deleted && !registry.commands(*native)) return;
     if (native == nullptr || native->is_over()) return respond_to_all(zeus_error(400, kWhatToGive));
     const Job& job = native->job;
@@ -307,7 +308,8 @@ struct ZeusRoutes::ZeusJob : JobListener {
     if (job.phase() == JobPhase::kCharacterizing || assignments.empty()) return;
     if (!takes_part && assignments.back().purpose != StageAssignment::Purpose::kPlan) return;
     version = assignments.back().version;
-    // After the farthest rank; those that come before the assignments hold would count for less.
+    // Continues after the rank that reported most. Skips iterations before the assignments take
+    // effect, because their reports would count for less.
     if (!reported.empty()) next_iteration += *std::ranges::max_element(reported);
     next_iteration = std::clamp(assignments.back().from_iteration, next_iteration,
                                 next_iteration + kMostLeftOut);
@@ -326,7 +328,8 @@ struct ZeusRoutes::ZeusJob : JobListener {
     asking = 0;
   }
 
-  /// A rank that has ended will not ask any more, and those that wait for it would do so for ever.
+  /// Responds 503 to the waiting ranks after `patience`: a rank that has ended never sends its
+  /// request, and the others would wait forever.
   void give_up(Seconds patience) {
     if (asking == 0 || asking == shape.ranks() || registry.clock().now() - asked_since < patience) {
       return;
@@ -346,14 +349,14 @@ struct ZeusRoutes::ZeusJob : JobListener {
   JobRegistry& registry;
   const std::string id;
   const JobShape shape;
-  /// Those that have registered: degrees that a client makes up take no memory.
+  /// Only registered ranks, so that invented degrees use no memory.
   std::map<int, Rank> ranks;
   std::vector<std::int64_t> reported;  ///< iterations since the last schedule, by rank
   int asking = 0;
-  Instant asked_since;  ///< the first of those who ask
+  Instant asked_since;  ///< time of the first waiting request
   JobRegistry::JobPtr native;
-  bool takes_part = true;  ///< its ranks are the native job's
-  bool decided = false;    ///< whether that is settled
+  bool takes_part = true;  ///< its ranks hold the places of the native job
+  bool decided = false;    ///< `takes_part` is final
   std::uint64_t version = 0;
   std::int64_t next_iteration = 0;
   Instant used;
@@ -392,18 +395,19 @@ std::string ZeusRoutes::new_id(const ZeusJobInfo& info, const std::string& nativ
   }
 }
 
-/// The training of this id, also where a server before this one has given it out.
+/// Returns the training with this id, possibly created by an earlier server; null if there is none.
 ZeusRoutes::ZeusJobPtr ZeusRoutes::find(const std::string& id) {
   const auto known = jobs_.find(id);
   const bool is_known = known != jobs_.end();
-  // Where the job has been elsewhere meanwhile, what it knows is newer.
+  // If the job was on another server in the meantime, the job has newer information.
   const bool is_old = is_known && known->second->native != nullptr && known->second->native->moved;
   if (is_known && !is_old) return known->second;
   if (ZeusJobPtr recovered = recover(id)) return jobs_[id] = std::move(recovered);
   return is_known ? known->second : nullptr;
 }
 
-/// From its job, which limits how many there can be; null where that knows nothing of it.
+/// Recreates a training from its job, so that the number of jobs limits the number of trainings.
+/// Returns null if the job does not know the training.
 ZeusRoutes::ZeusJobPtr ZeusRoutes::recover(const std::string& id) {
   const std::string native_id = job_of_zeus_training(id);
   const JobRegistry::JobPtr native = registry_.find(native_id);
@@ -434,7 +438,7 @@ void ZeusRoutes::register_job(const net::HttpRequest& request, const net::Reply&
   if (!spec.ok()) return reply(zeus_error(400, spec.error().text()));
   const std::string id = new_id(info, {});
   const auto job = std::make_shared<ZeusJob>(registry_, id, shape_of(info));
-  jobs_[id] = job;  // the id is taken from now on
+  jobs_[id] = job;  // reserves the id
   registry_.put(id, *std::move(spec), request.client, [this, id, job, reply](auto registered) {
     if (!registered.ok()) {
       jobs_.erase(id);
@@ -476,14 +480,14 @@ void ZeusRoutes::register_rank(const ZeusJobPtr& job, const net::HttpRequest& re
   }
   const JobRegistry::JobPtr native = native_of(job);
   if (native != nullptr && !std::exchange(job->decided, true)) {
-    // Places that Harpe's own clients hold are theirs.
+    // A place that one of Harpe's own clients holds is not given to Zeus's ranks.
     const Job& known = native->job;
     const bool is_free =
         known.status().ranks_registered == 0 || !ranks_of_zeus_training(known, known.run()).empty();
     job->takes_part = known.spec().shape == job->shape && is_free;
   }
   if (native != nullptr && job->takes_part) {
-    // A training has just been begun by its first rank: none of it is astray.
+    // The first rank has just begun this training, so no rank of it has lost count.
     const RankRegistration registration{.coordinates = coordinates,
                                         .session = zeus_session(job->id, info.rank),
                                         .run = job->id,
@@ -516,7 +520,7 @@ void ZeusRoutes::give_schedule(const ZeusJobPtr& job, const net::HttpRequest& re
   }
   ZeusJob::Rank& rank = found->second;
   if (rank.asked) {
-    // It lost the connection on which it asked before.
+    // The rank lost the connection of its earlier request.
     std::exchange(rank.asked, nullptr)(zeus_error(400, "the rank has asked again"));
     --job->asking;
   }
@@ -545,7 +549,7 @@ void ZeusRoutes::take_result(const ZeusJobPtr& job, const net::HttpRequest& requ
   if (native == nullptr || !job->takes_part || job->reported.empty()) {
     return reply(net::json_response(200, nullptr));
   }
-  // The status stays 200: Zeus's client ends the training at any other.
+  // The status stays 200: Zeus's client ends the training at any other status.
   nlohmann::json refused;
   for (std::size_t i = 0; i < result.iteration_time.size(); ++i) {
     IterationReport report = report_of_zeus_result(result, i);

@@ -1,15 +1,15 @@
 #pragma once
 /// \file
-/// Zeus's pipeline frequency protocol over jobs of this server: register_job, register_rank,
-/// schedule, result. Zeus's own client works with it unchanged.
+/// Zeus's pipeline frequency protocol for jobs of this server: register_job, register_rank,
+/// schedule, result. Compatible with Zeus's own client.
 ///
-/// Which job a client means stands in its `job_metadata`: the id of a job of this server, whose
-/// plan in force is handed out; or a JSON object with the members of a specification (data, stages
-/// and tensor come from the degrees), for which a job is registered. Ranks of Zeus register with
-/// that job, and their results are its reports, unless ranks of Harpe's own clients hold it.
+/// A client names its job in `job_metadata`: either the id of a job of this server, whose current
+/// plan it gets, or a JSON object with the members of a specification (data, stages and tensor are
+/// taken from the degrees), for which a job is registered. Ranks of Zeus register with this job,
+/// and their results are its reports, unless ranks of Harpe's own clients hold it.
 ///
-/// A training whose ranks take part is in what is stored of its job: it goes on at the next server
-/// that has the job.
+/// A training whose ranks take part is stored with its job: it continues on the next server that
+/// has the job.
 
 #include <cstdint>
 #include <map>
@@ -26,10 +26,10 @@
 
 namespace harpe::training {
 
-// Requests of clients of Zeus's pipeline frequency server (release 0.16), read and checked as that
-// server does. Malformed requests are answered with 422 and `{"detail": [{"loc", "msg", "type"}]}`.
+// Requests of clients of Zeus's pipeline frequency server (release 0.16), read and checked like
+// that server does. Malformed requests get status 422 and `{"detail": [{"loc", "msg", "type"}]}`.
 
-/// A request that was read, or the response to a malformed one.
+/// A parsed request, or the response to a malformed one.
 template <class T>
 using ZeusRead = std::variant<T, net::HttpResponse>;
 
@@ -45,7 +45,7 @@ struct ZeusRankInfo {
 };
 ZeusRead<ZeusRankInfo> read_zeus_rank(std::string_view body);
 
-/// By iteration, then by instruction: seconds or joules.
+/// Seconds or joules, by iteration, then by instruction.
 using ZeusBreakdown = std::map<std::string, std::vector<std::vector<double>>>;
 
 struct ZeusResult {
@@ -55,29 +55,29 @@ struct ZeusResult {
 };
 ZeusRead<ZeusResult> read_zeus_result(std::string_view body);
 
-/// The rank in the query of GET /schedule.
+/// Returns the rank in the query of GET /schedule.
 ZeusRead<int> read_zeus_rank_number(const std::string& query);
 
-/// {"detail": "..."}
+/// Returns {"detail": "..."}.
 net::HttpResponse zeus_error(int status, const std::string& detail);
 
-/// The id of the job of this server, or of another that shares its store, that a request of Zeus's
-/// is about; none where it names none.
+/// Returns the id of the job that a Zeus request refers to, on this server or another one that
+/// shares its store; nullopt if it names none.
 std::optional<std::string> job_of_zeus_request(const net::HttpRequest& request);
 
-/// Whether a request is answered only once all ranks of its training have asked: any time later.
+/// Returns true if a request waits until all ranks of its training have sent theirs.
 bool waits_for_other_ranks(const net::HttpRequest& request);
 
-/// On the loop's thread.
+/// The routes of Zeus's protocol. Used on the loop's thread.
 class ZeusRoutes {
  public:
-  /// \param patience  how long ranks wait for their schedule while others have not asked
+  /// \param patience  how long ranks wait for their schedule before all ranks have requested it
   ZeusRoutes(JobRegistry& registry, Seconds patience);
   ~ZeusRoutes();
 
-  /// False when the path is none of Zeus's.
+  /// Returns false if the path is not part of Zeus's protocol.
   bool handle(net::HttpRequest& request, const net::Reply& reply);
-  /// Once a second: answers what has been waited for, forgets what is long over.
+  /// Called once a second: answers waiting requests, and forgets trainings that ended long ago.
   void tick();
 
  private:

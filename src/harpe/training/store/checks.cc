@@ -12,8 +12,8 @@ namespace {
 
 constexpr std::size_t kLongestId = 255;
 
-/// How many bytes follow the first byte of a character, and the range of the second byte; -1: none
-/// begins like that. RFC 3629, section 4.
+/// The number of bytes after the first byte of a character, and the range of the second byte; count
+/// is -1 if no character begins with the byte. RFC 3629, section 4.
 struct Following {
   int count = -1;
   unsigned char low = 0x80, high = 0xbf;

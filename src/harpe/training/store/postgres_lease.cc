@@ -10,7 +10,7 @@
 namespace harpe::training {
 namespace {
 
-/// How it is removed at the beat that was read: one that has come meanwhile keeps it.
+/// Removes a server only at the beat that was read: a server with a newer beat keeps its row.
 constexpr const char* kRemove = "DELETE FROM harpe_server WHERE server = $1 AND beat = $2::bigint";
 
 }  // namespace
@@ -42,7 +42,7 @@ PostgresLease::~PostgresLease() {
   }
   if (thread_.joinable()) thread_.join();
   if (lease_.server().empty()) return;
-  // Where this fails the lease runs out by itself.
+  // If this fails, the lease expires by itself.
   if (!session_.is_alive() && !session_.connect().ok()) return;
   (void)session_.query("DELETE FROM harpe_server WHERE server = $1", {lease_.server()});
 }

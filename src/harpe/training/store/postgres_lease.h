@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// The lease of a server in a PostgreSQL: does what `ServerLease` says, on a thread and a
-/// connection of its own, so that no slow write holds it up.
+/// The lease of a server in PostgreSQL: performs the steps of `ServerLease` on a thread and a
+/// connection of its own, so that slow writes do not delay it.
 
 #include <string>
 #include <thread>
@@ -15,7 +15,8 @@
 
 namespace harpe::training {
 
-/// Of a lease that one statement may take: two attempts then fit into what is left of it.
+/// Limit on the time of one statement as a fraction of the lease: two attempts then fit into the
+/// rest.
 inline constexpr double kShareOfStatement = 0.25;
 
 /// A row of `harpe_server`.
@@ -25,18 +26,18 @@ struct ServerRow {
   ProcessIdentity process;
 };
 
-/// Its columns, for a row that `read_server` reads from that column on.
+/// The columns of a row for `read_server`, which reads them from `first_column` on.
 inline constexpr const char* kServerColumns =
     "s.server, s.beat, s.url, s.boot, s.namespaces, s.pid, s.started";
 ServerRow read_server(const PostgresRows& rows, int row, int first_column = 0);
 
-/// Thread-safe.
+/// The lease of this server. Thread-safe.
 class PostgresLease {
  public:
   PostgresLease(const StoreUrl& url, const StoreOptions& options);
   PostgresLease(const PostgresLease&) = delete;
   PostgresLease& operator=(const PostgresLease&) = delete;
-  /// Gives the lease up, so that others need not wait until it is over.
+  /// Gives up the lease, so that other servers need not wait for its end.
   ~PostgresLease();
 
   /// Joins the servers of the database. Call once.
@@ -44,19 +45,20 @@ class PostgresLease {
 
   /// See Store.
   LeaseState state() const;
-  /// Under which name this server claims now.
+  /// The name under which this server claims jobs now.
   struct Member {
-    std::string server;  ///< empty: its lease was lost, and it has not joined again yet
+    std::string server;  ///< empty after its lease was lost, until it joins again
     std::uint64_t tenure = 0;
   };
   Member member() const;
 
-  /// Removes a server that was just read over `session`, if it may be: then its jobs are free.
+  /// Removes a server that was just read over `session`, if allowed. Returns true if it was
+  /// removed: its jobs are then free.
   Result<bool> remove_if_over(PostgresSession& session, const ServerRow& row);
 
  private:
   void run();
-  /// Does what is to be done now.
+  /// Performs the steps that are due.
   Status step();
   Status execute(const LeaseStep& step);
   Status look(const std::string& me);
@@ -65,9 +67,9 @@ class PostgresLease {
   const StoreOptions options_;
   Clock& clock_;
   const ProcessIdentity process_ = ProcessIdentity::own();
-  PostgresSession session_;  ///< of the thread
+  PostgresSession session_;  ///< used only by the thread
 
-  mutable Mutex mutex_;  ///< of what follows
+  mutable Mutex mutex_;  ///< protects the members below
   CondVar stop_;
   bool stopping_ HARPE_GUARDED_BY(mutex_) = false;
   ServerLease lease_ HARPE_GUARDED_BY(mutex_);

@@ -11,7 +11,7 @@
 namespace harpe::training {
 
 Result<std::string> notification_channel(PostgresSession& session) {
-  // Of the table, so that installations in several schemas of one database do not hear each other.
+  // Named by the table, so that installations in different schemas of one database are separate.
   const auto rows = HARPE_TRY(session.query("SELECT 'harpe_owner'::regclass::oid::bigint"));
   return "harpe_" + std::to_string(rows.integer(0, 0));
 }
@@ -44,7 +44,7 @@ void PostgresListener::run() {
     if (heard.ok()) heard = subscribe();
     if (heard.ok()) {
       pause = pause_;
-      // Announced while there was no connection, and gone: only a look at the tables tells.
+      // Notifications sent without a connection are lost: the tables must be read again.
       hear_({StoreNotification::Kind::kLookAgain, "", false});
       heard = hear_until_lost();
     }
@@ -57,7 +57,7 @@ void PostgresListener::run() {
 
 Status PostgresListener::subscribe() {
   const std::string channel = HARPE_TRY(notification_channel(session_));
-  // A name cannot be a parameter; this one is made of a number.
+  // The name of a channel cannot be a parameter; this name is made from a number.
   HARPE_TRY(session_.query(("LISTEN " + channel).c_str()));
   return ok_status();
 }
@@ -78,7 +78,7 @@ Status PostgresListener::hear_until_lost() {
 }
 
 void PostgresListener::deliver(const std::string& payload) {
-  if (payload.size() < identity_.size()) return;  // of another program
+  if (payload.size() < identity_.size()) return;  // from another program
   hear_({StoreNotification::Kind::kAnnounced, payload.substr(identity_.size()),
          payload.starts_with(identity_)});
 }

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// Hears what servers announce to each other, over a connection of its own that is made again
-/// whenever it is lost. A thread of its own.
+/// A listener for notifications between servers, with a thread and a connection of its own, which
+/// reconnects whenever the connection is lost.
 
 #include <atomic>
 #include <functional>
@@ -13,21 +13,22 @@
 
 namespace harpe::training {
 
-/// A connection that says nothing is asked whether it is still there so often.
+/// Interval at which a silent connection is checked.
 inline constexpr Seconds kListenerProbe = 15_s;
-/// Between two attempts to connect; it begins at `StoreOptions::reconnect_pause` and doubles.
+/// Limit on the pause between attempts to connect, which starts at `StoreOptions::reconnect_pause`
+/// and doubles.
 inline constexpr Seconds kLongestListenerPause = 2_s;
 
 class PostgresListener {
  public:
-  /// `identity` begins the notifications of this store (see PostgresStore).
+  /// `identity` is the prefix of notifications of this store (see PostgresStore).
   PostgresListener(const StoreUrl& url, const StoreOptions& options, std::string identity,
                    std::function<void(const StoreNotification&)> hear);
   PostgresListener(const PostgresListener&) = delete;
   PostgresListener& operator=(const PostgresListener&) = delete;
   ~PostgresListener();
 
-  /// Whether the kernel gave what is needed.
+  /// Returns true if the listener was created.
   bool ok() const { return waker_ >= 0; }
 
  private:
@@ -35,7 +36,7 @@ class PostgresListener {
   Status subscribe();
   Status hear_until_lost();
   void deliver(const std::string& payload);
-  /// Waits for the socket, for `stop` or for the time; whether the socket has something.
+  /// Waits for the socket, for `stop` or for the time. Returns true if the socket is readable.
   bool wait(int socket, int milliseconds) const;
 
   PostgresSession session_;
@@ -47,7 +48,7 @@ class PostgresListener {
   std::thread thread_;
 };
 
-/// The channel of the tables that the session sees.
+/// Returns the name of the channel of the session's tables.
 Result<std::string> notification_channel(PostgresSession& session);
 
 }  // namespace harpe::training

@@ -38,7 +38,7 @@ std::string in_one_line(std::string_view text) {
   return line;
 }
 
-/// What a class or code of SQLSTATE means for a caller.
+/// Returns the error code for a class or code of SQLSTATE.
 /// https://www.postgresql.org/docs/15/errcodes-appendix.html
 ErrorCode code_of(std::string_view state) {
   if (state.starts_with("08") || state.starts_with("40") || state.starts_with("57") ||
@@ -87,8 +87,8 @@ ConnectionParameters parameters_of(const StoreUrl& url, Seconds timeout) {
   const auto milliseconds = std::to_string(static_cast<std::int64_t>(timeout.value * 1000));
   all.add("connect_timeout",
           std::to_string(std::max(2, static_cast<int>(std::ceil(timeout.value)))));
-  // Each side learns within about half a minute that the other's machine has failed. This also
-  // frees the jobs that a lost server owned.
+  // Each side detects a failure of the other's machine within about half a minute. This also frees
+  // the jobs that a lost server owned.
   all.add("keepalives_idle", "10");
   all.add("keepalives_interval", "5");
   all.add("keepalives_count", "3");
@@ -150,14 +150,14 @@ Status PostgresSession::connect() {
   values.push_back(nullptr);
   connection_.reset(PQconnectdbParams(names.data(), values.data(), 0));
   if (!connection_) return Error::of(ErrorCode::kUnavailable, "there is not enough memory");
-  // What the server says goes to the caller, not to stderr.
+  // Discards the server's notices, which would go to stderr.
   PQsetNoticeProcessor(connection_.get(), [](void*, const char*) {}, nullptr);
   if (PQstatus(connection_.get()) == CONNECTION_OK && PQsetnonblocking(connection_.get(), 1) == 0) {
     return ok_status();
   }
   const std::string why = without_password(in_one_line(PQerrorMessage(connection_.get())));
   connection_.reset();
-  // libpq gives no code for a connection that was refused, only words.
+  // For a refused connection, libpq has no code, only a message.
   const bool who = why.find("authentication") != std::string::npos ||
                    why.find("no password supplied") != std::string::npos ||
                    why.find("permission denied") != std::string::npos;
@@ -173,10 +173,10 @@ Status PostgresSession::connect() {
 bool PostgresSession::is_alive() {
   if (!connection_) return false;
   pollfd ready{PQsocket(connection_.get()), POLLIN, 0};
-  // Something to read where nothing was asked: a notification, a parting word or the end.
+  // Unrequested input is a notification, a final message or the end of the connection.
   if (::poll(&ready, 1, 0) > 0) {
     const bool read = PQconsumeInput(connection_.get()) == 1;
-    // A parting word ("terminating connection") is read before the end of the connection is.
+    // A final message ("terminating connection") is read before the end of the connection.
     const bool more = read && ::poll(&ready, 1, 0) > 0 && PQconsumeInput(connection_.get()) != 1;
     if (!read || more || PQstatus(connection_.get()) != CONNECTION_OK) {
       connection_.reset();
@@ -264,7 +264,7 @@ Status PostgresSession::send_rest(std::int64_t deadline_ns) {
     if (rest == 0) return ok_status();
     if (rest < 0) return lost(PQerrorMessage(connection_.get()));
     if (!wait(true, deadline_ns)) return lost("it takes in nothing more");
-    // The server may have something to say before it reads on.
+    // The server may have to send before it continues to read.
     if (PQconsumeInput(connection_.get()) != 1) return lost(PQerrorMessage(connection_.get()));
   }
 }
@@ -331,7 +331,7 @@ Result<std::map<std::string, std::string>> postgres_parameters(const std::string
   struct Free {
     void operator()(PQconninfoOption* options) const { PQconninfoFree(options); }
   };
-  // Without its message, which may hold the password.
+  // The message of libpq is omitted, because it may include the password.
   const std::unique_ptr<PQconninfoOption, Free> options(PQconninfoParse(url.c_str(), nullptr));
   if (options == nullptr) return Error::invalid("this is no URL that libpq reads");
   std::map<std::string, std::string> read;
@@ -342,7 +342,7 @@ Result<std::map<std::string, std::string>> postgres_parameters(const std::string
 }
 
 PostgresTransaction::~PostgresTransaction() {
-  // Where this fails the connection is gone, and the server rolls back.
+  // If this fails, the connection is lost, and the server rolls back.
   if (session_.in_transaction()) (void)session_.query("ROLLBACK");
 }
 

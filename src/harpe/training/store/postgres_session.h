@@ -1,7 +1,8 @@
 #pragma once
 /// \file
-/// One connection to PostgreSQL over libpq, with every wait bounded, and its codes as errors that
-/// say what to do. Values go as parameters, never into the statement's text. Not thread-safe.
+/// One connection to PostgreSQL over libpq. Every wait is bounded, and PostgreSQL's codes become
+/// errors with advice. Values are passed as parameters, never in the statement's text. Not
+/// thread-safe.
 
 #include <cstdint>
 #include <initializer_list>
@@ -21,11 +22,11 @@ struct pg_result;
 
 namespace harpe::training {
 
-/// The database stops a statement that takes longer than the timeout of its session; where even
-/// that does not come, this side gives up so much later.
+/// The database stops a statement after the timeout of its session. If it does not, this side gives
+/// up after this additional time.
 inline constexpr Seconds kStatementGrace = 2_s;
 
-/// What a statement gave.
+/// The result of a statement.
 class PostgresRows {
  public:
   int size() const;
@@ -35,9 +36,9 @@ class PostgresRows {
   }
   double number(int row, int column) const { return parse_number(text(row, column)).value_or(0); }
   bool truth(int row, int column) const { return text(row, column) == "t"; }
-  /// How many rows it inserted, updated or deleted.
+  /// Returns the number of rows inserted, updated or deleted.
   std::int64_t changed() const;
-  /// The command that ran: "COMMIT".
+  /// Returns the command that ran: "COMMIT".
   std::string command() const;
 
  private:
@@ -51,16 +52,16 @@ class PostgresRows {
 
 class PostgresSession final : public SqlDatabase {
  public:
-  /// `timeout` bounds the wait for one statement's answer, and for each host to connect to.
+  /// `timeout` limits the wait for a statement's response, and for each host when connecting.
   PostgresSession(StoreUrl url, Seconds timeout) : url_(std::move(url)), timeout_(timeout) {}
   PostgresSession(const PostgresSession&) = delete;
   PostgresSession& operator=(const PostgresSession&) = delete;
 
-  /// A new connection in place of the one there was.
+  /// Opens a new connection, replacing the current one.
   Status connect();
   void disconnect() { connection_.reset(); }
 
-  /// Whether there is a connection that the server has not closed, as far as this side knows.
+  /// Returns true if there is a connection that is not known to be closed.
   bool is_alive();
 
   /// Runs one statement. After `kUnavailable` the connection may be gone: see `is_alive`.
@@ -69,17 +70,17 @@ class PostgresSession final : public SqlDatabase {
   Result<std::int64_t> execute(const char* statement, std::initializer_list<SqlValue> values = {},
                                const Visit& visit = {}) override;
 
-  /// Runs statements without parameters, never text that came from outside, within `timeout`.
+  /// Runs statements without parameters within `timeout`. Never pass external text.
   Status script(const char* statements, Seconds timeout);
 
-  /// Whether a transaction is open.
+  /// Returns true if a transaction is open.
   bool in_transaction() const;
 
-  /// The next notification that has arrived, or nothing; waits for none.
+  /// Returns the next received notification, or nullopt; does not wait.
   std::optional<std::string> next_event();
-  /// Takes in what has arrived; an error where the connection is gone.
+  /// Reads the received data; fails if the connection is lost.
   Status take_in();
-  /// To wait for something to arrive; -1 without a connection.
+  /// Returns the socket for waiting; -1 without a connection.
   int socket() const;
 
   const StoreUrl& url() const { return url_; }
@@ -90,7 +91,7 @@ class PostgresSession final : public SqlDatabase {
   };
 
   Result<PostgresRows> respond(Seconds timeout, bool sent);
-  /// Waits until the connection can be read (or written), false at the deadline.
+  /// Waits until the connection is readable (or writable). Returns false at the deadline.
   bool wait(bool to_write, std::int64_t deadline_ns) const;
   Status send_rest(std::int64_t deadline_ns);
   Error lost(const std::string& why);
@@ -102,7 +103,7 @@ class PostgresSession final : public SqlDatabase {
   std::unique_ptr<pg_conn, Finish> connection_;
 };
 
-/// Everything between its begin and `commit` happens, or nothing.
+/// A transaction: the statements between `begin` and `commit` take effect together or not at all.
 class PostgresTransaction {
  public:
   explicit PostgresTransaction(PostgresSession& session) : session_(session) {}

@@ -21,9 +21,9 @@
 namespace harpe::training {
 namespace {
 
-/// "Harpe" as a number: the advisory lock of servers that change the tables.
+/// The advisory lock of servers that change the tables: "Harpe" in ASCII.
 constexpr std::int64_t kMigrationLock = 0x4861727065;
-/// A step may rewrite a large table.
+/// A migration step may rewrite a large table.
 constexpr Seconds kStepTimeout = 3600_s;
 
 /// Returns the version of the tables, 0 if there are none. Needs no right to create tables.
@@ -34,7 +34,7 @@ Result<std::int64_t> version_of(PostgresSession& session) {
   return version.size() == 1 ? version.integer(0, 0) : 0;
 }
 
-/// Brings the tables up to date in one transaction. Servers that start at once take turns.
+/// Migrates the tables in one transaction. Servers that start at the same time migrate in turn.
 Status migrate(PostgresSession& session, std::span<const Migration> steps) {
   PostgresTransaction transaction(session);
   HARPE_TRY(transaction.begin());
@@ -61,17 +61,17 @@ Status migrate(PostgresSession& session, std::span<const Migration> steps) {
   return transaction.commit();
 }
 
-/// The owners of jobs, among several servers over one PostgreSQL. Not thread-safe.
+/// The owners of jobs that several servers share in one PostgreSQL database. Not thread-safe.
 ///
-/// A row of `harpe_owner` names the server and the epoch of its claim. The claim holds while that
-/// server has a row in `harpe_server` (postgres_lease.h). A new claim replaces, in one statement,
-/// the server and epoch that were read, and only if that server has no row any more. Such a row
-/// never comes back, so it may have been looked for at any time before. A write locks the job's row
-/// (`fence`): a server that has lost a job, and does not know yet, changes nothing. No claim
-/// depends on a session: a connection that is lost and made again loses none.
+/// A row of `harpe_owner` names the server and the epoch of its claim. The claim is valid while
+/// that server has a row in `harpe_server` (postgres_lease.h). A new claim replaces, in one
+/// statement, the server and epoch that were read, and only if that server no longer has a row. A
+/// removed row never returns, so the check may be made at any time before. A write locks the job's
+/// row (`fence`): a server that has lost a job and does not know it changes nothing. Claims do not
+/// depend on a session: a lost and restored connection loses none.
 class PostgresClaims {
  public:
-  /// \param lease  must outlive this; null: the store claims nothing
+  /// \param lease  must outlive this; null if the store claims no jobs
   PostgresClaims(PostgresSession& session, PostgresLease* lease)
       : session_(session), lease_(lease) {}
 
@@ -156,7 +156,7 @@ class PostgresClaims {
   }
 
   /// Returns true if this store may change the job until the transaction ends.
-  /// \param epoch  of the claim by which it changes the job; nullopt: the last one, or no server's
+  /// \param epoch  of the claim; nullopt for the last claim, or for a job that no server owns
   Result<bool> fence(const std::string& job, std::optional<std::int64_t> epoch) {
     const auto found = HARPE_TRY(
         session_.query("SELECT server, epoch FROM harpe_owner WHERE job = $1 FOR SHARE", {job}));
@@ -166,11 +166,11 @@ class PostgresClaims {
            epoch.value_or(had->second.epoch) == found.integer(0, 1);
   }
 
-  /// Call this before a request that gives the job up: until the database responds, it may
-  /// execute the request at any time, also long after it seems lost. The next claim raises the
-  /// epoch, so that the request no longer finds it.
+  /// Marks the job. Call this before a request that gives it up: until the database responds, it
+  /// may execute the request at any time, even long after the request seems lost. The next claim
+  /// raises the epoch, so that such a request no longer matches.
   void doubt(const std::string& job) { doubtful_.insert(job); }
-  /// Call this after the job was given up.
+  /// Forgets the job after it was given up.
   void forget(const std::string& job) {
     owned_.erase(job);
     doubtful_.erase(job);
@@ -181,7 +181,7 @@ class PostgresClaims {
     std::string server;
     std::int64_t epoch = 0;
   };
-  /// A row of `harpe_owner`, with its server if that has a row.
+  /// A row of `harpe_owner`, and the row of its server if that exists.
   struct Row {
     Owned owned;
     std::optional<ServerRow> server;
@@ -200,7 +200,7 @@ class PostgresClaims {
     return std::optional(std::move(row));
   }
 
-  /// Returns true if no server owns the job. Removes a server whose lease is over.
+  /// Returns true if no server owns the job. Removes a server whose lease has expired.
   Result<bool> is_free(const Row& row) {
     if (!row.server) return true;
     if (lease_ == nullptr) return false;
@@ -252,8 +252,7 @@ class PostgresStore final : public SqlStore {
     for (const JobSummary& summary : changes.summaries) touched.insert(summary.job);
     for (const StoredEvent& event : changes.events) touched.insert(event.job);
     touched.erase("");
-    for (const std::string& id :
-         touched) {  // in order, so that two servers do not wait in a circle
+    for (const std::string& id : touched) {  // in order, to avoid a deadlock of two servers
       const auto by = changes.epochs.find(id);
       const bool mine = HARPE_TRY(
           claims_.fence(id, by != changes.epochs.end() ? std::optional(by->second) : std::nullopt));
@@ -280,7 +279,7 @@ class PostgresStore final : public SqlStore {
     }
     claims_.doubt(id);
     HARPE_TRY(remove_job(session_, id));
-    // The row stays, so that the next claim of a job of that name has a higher epoch.
+    // The row stays, so that the next claim of a job with this id has a higher epoch.
     HARPE_TRY(session_.execute("UPDATE harpe_owner SET server = '' WHERE job = $1", {id}));
     HARPE_TRY(transaction.commit());
     claims_.forget(id);
@@ -392,14 +391,14 @@ class PostgresStore final : public SqlStore {
 
   const StoreOptions options_;
   const StoreUrl url_;
-  const std::string identity_;  ///< that no other store has; begins its notifications
-  const std::unique_ptr<PostgresLease> lease_;  ///< null: it claims nothing
+  const std::string identity_;  ///< unique among stores; prefix of its notifications
+  const std::unique_ptr<PostgresLease> lease_;  ///< null if the store claims no jobs
   PostgresSession session_ HARPE_GUARDED_BY(mutex_);
   PostgresClaims claims_ HARPE_GUARDED_BY(mutex_);
   std::string channel_ HARPE_GUARDED_BY(mutex_);
   std::optional<std::pair<Time, Error>> failed_
-      HARPE_GUARDED_BY(mutex_);  ///< the last attempt to connect
-  Mutex listening_;              ///< of what follows
+      HARPE_GUARDED_BY(mutex_);  ///< last failed attempt to connect
+  Mutex listening_;              ///< guards `listener_`
   std::unique_ptr<PostgresListener> listener_ HARPE_GUARDED_BY(listening_);
 };
 

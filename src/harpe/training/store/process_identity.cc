@@ -13,7 +13,7 @@
 namespace harpe::training {
 namespace {
 
-/// What /proc/PID/stat tells; proc(5).
+/// Fields of /proc/PID/stat; see proc(5).
 struct ProcessState {
   char state = 0;
   std::int64_t threads = 0;
@@ -24,7 +24,7 @@ std::optional<ProcessState> state_of(const std::string& pid) {
   std::ifstream file("/proc/" + pid + "/stat");
   std::string line;
   if (!std::getline(file, line)) return std::nullopt;
-  // The second field, a name in brackets, may hold anything.
+  // The second field, a name in parentheses, may have any characters.
   const std::size_t name_end = line.rfind(')');
   if (name_end == std::string::npos) return std::nullopt;
   std::istringstream rest(line.substr(name_end + 1));
@@ -40,7 +40,7 @@ std::optional<ProcessState> state_of(const std::string& pid) {
   return found;
 }
 
-/// "pid:[4026531836]"; empty where the kernel has no such namespace.
+/// Returns a namespace such as "pid:[4026531836]"; empty if the kernel has no such namespace.
 std::string name_space(const char* path) {
   std::array<char, 64> link{};
   const ssize_t size = ::readlink(path, link.data(), link.size());
@@ -53,7 +53,7 @@ ProcessIdentity ProcessIdentity::own() {
   ProcessIdentity identity;
   std::ifstream("/proc/sys/kernel/random/boot_id") >> identity.boot;
   identity.namespaces = name_space("/proc/self/ns/pid");
-  // A start is told in ticks of the reader's own time namespace.
+  // Start times are in ticks of the reader's own time namespace.
   if (!identity.namespaces.empty()) identity.namespaces += name_space("/proc/self/ns/time");
   identity.pid = ::getpid();
   if (const auto state = state_of("self")) identity.started = state->started;
@@ -65,7 +65,7 @@ bool is_proven_gone(const ProcessIdentity& process, const ProcessIdentity& obser
       !process.boot.empty() && process.boot == observer.boot && !process.namespaces.empty() &&
       process.namespaces == observer.namespaces && process.pid > 0 && process.started > 0;
   if (!comparable) return false;
-  // Asked first: /proc may hide the processes of other users.
+  // `kill` is called first, because /proc may hide the processes of other users.
   if (::kill(static_cast<pid_t>(process.pid), 0) != 0 && errno == ESRCH) return true;
   const auto state = state_of(std::to_string(process.pid));
   if (!state) return false;

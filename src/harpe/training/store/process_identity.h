@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// Which process wrote something down, so that another one on the same machine can tell whether it
-/// is still there.
+/// Identity of a process that is stored with its data, so that another process on the same machine
+/// can find out if it is still running.
 
 #include <cstdint>
 #include <string>
@@ -9,19 +9,19 @@
 namespace harpe::training {
 
 struct ProcessIdentity {
-  std::string boot;        ///< of this start of the machine; empty: not known
-  std::string namespaces;  ///< in which `pid` and `started` count; empty: not known
+  std::string boot;        ///< identifies the boot of the machine; empty if unknown
+  std::string namespaces;  ///< namespaces of `pid` and `started`; empty if unknown
   std::int64_t pid = 0;
   std::int64_t started = 0;  ///< clock ticks from the machine's start to the process's
 
-  /// Of this process.
+  /// Returns the identity of this process.
   static ProcessIdentity own();
   friend bool operator==(const ProcessIdentity&, const ProcessIdentity&) = default;
 };
 
-/// Whether the process runs no more, as far as `observer` (this process) can prove it: false for
-/// one of another machine, of another start of it, or of another container; true for one that was
-/// killed and not waited for yet, and where its number belongs to another one.
+/// Returns true if `observer` (this process) can prove that the process has ended. False for a
+/// process of another machine, boot or container; true for a process that was killed but not waited
+/// for, or whose id now belongs to another process.
 bool is_proven_gone(const ProcessIdentity& process, const ProcessIdentity& observer);
 
 }  // namespace harpe::training

@@ -35,7 +35,7 @@ void ServerLease::written(bool found) {
   } else if (step->kind == LeaseStep::Kind::kRenew && found) {
     hold();
   } else if (step->kind == LeaseStep::Kind::kRenew) {
-    // Another server has taken this one for gone, and may have its jobs.
+    // Another server considered this server gone, and may have its jobs.
     server_.clear();
     ++tenure_;
     until_.reset();

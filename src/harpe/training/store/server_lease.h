@@ -1,25 +1,25 @@
 #pragma once
 /// \file
-/// When a server may command jobs, and when another may take them: leases that need no common
-/// clock.
+/// Leases of servers, without a common clock: they decide when a server may command jobs and when
+/// another may take them over.
 ///
-/// Each server of a database has one row there, with a beat that it raises every `beat` seconds. It
-/// holds its lease until `lease - margin` after it began to send the last renewal that was
-/// acknowledged, by its own clock. Another server may remove the row, with a statement that removes
-/// it at this beat alone, once it has itself seen one beat for `lease + margin`, by its clock. A
-/// row that was removed never comes back: a renewal that finds none ends the lease at once, and the
-/// server joins again with another identity.
+/// Each server of a database has one row there, with a beat that it raises every `beat` seconds.
+/// The server holds its lease until `lease - margin` after it began to send the last acknowledged
+/// renewal, by its own clock. Another server may remove the row once it has seen the same beat for
+/// `lease + margin` by its own clock; its statement removes the row only at this beat. A removed
+/// row never returns: a renewal that does not find the row ends the lease at once, and the server
+/// joins again under another identity.
 ///
-/// Why no two servers command one job: of the beats that a holder had acknowledged, the last was
-/// sent before another server saw it for the first time. From there the holder counts to
-/// `lease - margin`, the other one to `lease + margin`, so that the holder is through first as long
-/// as their clocks run alike to within margin / lease: 10 %. A renewal that is written after all
-/// changes the beat, and the removal then removes nothing. Clocks must go on while a process or its
-/// machine sleeps (CLOCK_BOOTTIME); of a virtual machine that is stopped from outside they do not,
-/// which is why ranks refuse what comes from an older epoch.
+/// Why no two servers command one job: the last acknowledged beat of a holder was sent before
+/// another server saw it for the first time. From there the holder counts to `lease - margin` and
+/// the other server to `lease + margin`, so the holder stops first if the rates of their clocks
+/// agree to within margin / lease: 10 %. A renewal that is written in spite of its lost response
+/// changes the beat, and the removal then removes nothing. Clocks must continue while a process or
+/// its machine sleeps (CLOCK_BOOTTIME). They do not in a virtual machine that is paused from
+/// outside, so ranks refuse commands of an older epoch.
 ///
-/// Pure: no clock, no database; it says what to send, and is given what came of it. Not
-/// thread-safe. O(servers) a look.
+/// Pure: no clock, no database. It returns the statement to send and receives the result. Not
+/// thread-safe. O(servers) per look.
 
 #include <algorithm>
 #include <cstdint>
@@ -33,26 +33,26 @@
 
 namespace harpe::training {
 
-/// The same on all servers of a database.
+/// The times of leases; equal on all servers of a database.
 struct LeaseTimes {
   Seconds lease{10};
   Seconds beat{2};    ///< from one renewal to the next
-  Seconds margin{1};  ///< for clocks that do not run alike
+  Seconds margin{1};  ///< for differences between clock rates
 };
 
-/// What a server reads of another one's row.
+/// One server's view of another server's row.
 struct SeenBeat {
   std::string server;  ///< its name
   std::int64_t beat = 0;
   bool gone = false;  ///< its process has provably ended
 };
 
-/// What a server sends to the database, one at a time.
+/// A statement to send to the database; at most one is in progress.
 struct LeaseStep {
   enum class Kind : unsigned char {
     kJoin,    ///< write a row for `server`
     kRenew,   ///< raise the beat of `server`, if it has a row
-    kLook,    ///< read the rows of all but `server`
+    kLook,    ///< read the rows of all servers except `server`
     kRemove,  ///< remove the row of `server`, if it is at `beat`
   };
   Kind kind = Kind::kJoin;
@@ -66,30 +66,31 @@ class ServerLease {
   ServerLease(const LeaseTimes& times, std::function<std::string()> new_name)
       : times_(times), new_name_(std::move(new_name)) {}
 
-  /// What is to be sent, from `now` on; then tell its outcome. Nothing: nothing before `wake`.
+  /// Returns the next statement to send at `now`; then report its result below. Returns nullopt if
+  /// there is nothing to send before `wake`.
   std::optional<LeaseStep> next(Instant now);
   Instant wake(Instant now) const {
     return renewed_ ? std::max(now, *renewed_ + times_.beat) : now;
   }
 
-  // Outcomes of what was sent last.
+  // Results of the last statement.
 
-  /// \param found  whether there was the row that it was about
+  /// \param found  true if the row of the statement existed
   void written(bool found);
-  /// All rows that were read, by a response that came at `received`.
+  /// \param all  rows that were read \param received  time of the response
   void looked(const std::vector<SeenBeat>& all, Instant received);
-  /// It is not known whether it was written: the connection was lost.
+  /// Records that the result is unknown because the connection was lost.
   void failed() { step_.reset(); }
 
   bool held(Instant now) const { return until_ && now < *until_; }
-  /// When the lease ends unless it is renewed; none: there is none.
+  /// Returns the end of the lease unless it is renewed; nullopt if there is no lease.
   std::optional<Instant> held_until() const { return until_; }
-  /// The name of this server; empty: it has lost its lease, and has not joined again yet.
+  /// Returns the name of this server; empty after losing its lease, until it joins again.
   const std::string& server() const { return server_; }
-  /// Rises when all that was claimed before is lost for good. From 1.
+  /// Rises when all earlier claims are lost for good. Starts at 1.
   std::uint64_t tenure() const { return tenure_; }
 
-  /// Whether a row may be removed at this beat, by a statement that is sent from `now` on.
+  /// Returns true if a row may be removed at this beat, by a statement sent at `now` or later.
   bool may_remove(const SeenBeat& row, Instant now) const;
 
  private:
@@ -104,8 +105,8 @@ class ServerLease {
   std::function<std::string()> new_name_;
   std::string server_;
   std::uint64_t tenure_ = 1;
-  std::optional<LeaseStep> step_;  ///< whose outcome is not known yet
-  Instant sent_;                   ///< that one
+  std::optional<LeaseStep> step_;  ///< the statement without a result yet
+  Instant sent_;                   ///< when it was sent
   std::optional<Instant> until_, renewed_;
   bool look_due_ = false;
   std::vector<SeenBeat> to_remove_;

@@ -9,7 +9,7 @@ namespace harpe::training {
 namespace {
 
 constexpr Migration kMigrations[] = {
-    // Events are looked up by time too: one that is written again is known by it.
+    // Events are also indexed by time, to recognise an event that is written again.
     {R"(
 CREATE TABLE job (id TEXT PRIMARY KEY NOT NULL, state TEXT NOT NULL, revision INTEGER NOT NULL,
                   updated REAL NOT NULL);
@@ -33,7 +33,7 @@ CREATE TABLE harpe_owner (job text COLLATE "C" PRIMARY KEY,
                           server text NOT NULL DEFAULT '', url text NOT NULL DEFAULT '',
                           backend integer NOT NULL DEFAULT 0);
 )"},
-    // Ownership stands on leases of servers. SQLite has one server; its claims have an epoch, too.
+    // Ownership is based on leases of servers. SQLite has one server, whose claims have an epoch.
     {R"(
 CREATE TABLE server (epoch INTEGER NOT NULL);
 INSERT INTO server VALUES (0);
@@ -45,8 +45,8 @@ CREATE TABLE harpe_server (server text COLLATE "C" PRIMARY KEY, url text NOT NUL
 ALTER TABLE harpe_owner DROP COLUMN number, DROP COLUMN url, DROP COLUMN backend,
                         ADD COLUMN epoch bigint NOT NULL DEFAULT 0;
 )"},
-    // Summaries and parts stand in tables of their own: a row with a long text is read over many
-    // pages, also for what stands behind it.
+    // Summaries and parts have their own tables: a row with a long text spans many pages, all of
+    // which are read for a column after the text.
     {R"(
 CREATE TABLE part (job TEXT NOT NULL, name TEXT NOT NULL, text TEXT NOT NULL);
 CREATE UNIQUE INDEX part_by_name ON part (job, name);
@@ -74,7 +74,7 @@ CREATE TABLE harpe_clock (one integer PRIMARY KEY CHECK (one = 1),
 )"},
 };
 
-/// End of a job whose summary was never written, or which has not ended.
+/// End time of a job that has not ended, or whose summary was never written.
 constexpr double kNotEnded = -1;
 
 Result<std::int64_t> write_state(SqlDatabase& database, const JobSave& save) {
@@ -95,7 +95,7 @@ Result<std::int64_t> write_state(SqlDatabase& database, const JobSave& save) {
       {job.id, job.state, job.revision, job.updated});
 }
 
-/// Writes one row for every job, also if no summary is given.
+/// Writes the summary row of a job, which exists even if no summary is given.
 Status write_summary_row(SqlDatabase& database, const JobSave& save) {
   const StoredJob& job = save.job;
   if (!save.summary) {

@@ -1,10 +1,11 @@
 #pragma once
 /// \file
-/// The tables of a store, written and read by statements that SQLite and PostgreSQL both accept.
+/// The tables of a store, accessed with statements that SQLite and PostgreSQL both accept.
 ///
-/// Parameters are `$1`, `$2::bigint`, `$3::float8`: PostgreSQL needs the type, and SQLite takes all
-/// of `$2::bigint` for the parameter's name. Tables are named as in PostgreSQL, `harpe_job`; in a
-/// SQLite file, which no other program shares, they have no prefix (see sqlite_database.h).
+/// Parameters are `$1`, `$2::bigint`, `$3::float8`: PostgreSQL needs the type, and SQLite reads all
+/// of `$2::bigint` as the parameter's name. Tables have their PostgreSQL names, such as
+/// `harpe_job`. In a SQLite file, which no other program shares, they have no prefix (see
+/// sqlite_database.h).
 
 #include <cstdint>
 #include <functional>
@@ -29,13 +30,13 @@ namespace harpe::training {
 /// that was released never changes: a change is another step at the end.
 struct Migration {
   const char* sqlite;      ///< statements, run in one transaction with the new version's number
-  const char* postgresql;  ///< the same
+  const char* postgresql;  ///< statements for the same change
 };
 
 /// Step i brings a database from version i to version i + 1; an empty database has version 0.
 std::span<const Migration> migrations();
 
-/// The refusal of a database whose version is above what this program knows.
+/// Returns the error for a database whose version is newer than this program supports.
 Error newer_schema(const std::string& database, int version, std::size_t known);
 
 // A store in a PostgreSQL database, for any number of servers.
@@ -54,7 +55,7 @@ Result<std::unique_ptr<Store>> open_sqlite_store(const std::string& path,
                                                  const StoreOptions& options,
                                                  std::span<const Migration> steps = migrations());
 
-/// A parameter of a statement. Texts are referred to and must outlive the call.
+/// A parameter of a statement. Texts are stored by reference and must outlive the call.
 class SqlValue {
  public:
   SqlValue(const std::string& text) : value_(&text) {}  // NOLINT(google-explicit-constructor)
@@ -71,7 +72,7 @@ class SqlValue {
   std::variant<const std::string*, std::int64_t, double> value_;
 };
 
-/// A row that a statement returns; its columns count from 0.
+/// A row returned by a statement; column numbers start at 0.
 class SqlRow {
  public:
   virtual ~SqlRow() = default;
@@ -84,27 +85,29 @@ class SqlDatabase {
  public:
   using Visit = std::function<void(const SqlRow&)>;
   virtual ~SqlDatabase() = default;
-  /// Runs one statement to its end and calls `visit` with each row that it returns. The result is
-  /// the number of rows that it inserted, updated or deleted.
+  /// Runs one statement to its end and calls `visit` with each row. Returns the number of rows
+  /// inserted, updated or deleted.
   virtual Result<std::int64_t> execute(const char* statement,
                                        std::initializer_list<SqlValue> values = {},
                                        const Visit& visit = {}) = 0;
 };
 
-/// Writes all changes but the notifications, within the caller's transaction. See `Store::write`.
-/// \param refused  jobs to leave as they are; jobs that the store left as they were are added
+/// Writes all changes except the notifications, within the caller's transaction. See
+/// `Store::write`.
+/// \param refused  jobs not to write; jobs that the store refuses are added
 Status write_changes(SqlDatabase& database, const StoreChanges& changes,
                      std::set<std::string>& refused);
 
-/// Deletes the job and all that belongs to it but its owner, within the caller's transaction.
+/// Deletes the job and all its data except its owner, within the caller's transaction.
 Status remove_job(SqlDatabase& database, const std::string& id);
 
 /// See `Store::prune`; within the caller's transaction.
-/// \param server  events of jobs that another server owns stay; null if the database has no owners
+/// \param server  this server: events of jobs of other servers are kept; null if there are no
+/// owners
 Result<std::int64_t> prune_events(SqlDatabase& database, const Retention& keep,
                                   const std::string* server);
 
-/// The part of a store that is the same on both databases: everything that reads.
+/// The functions that only read, shared by both databases.
 class SqlStore : public Store {
  public:
   Result<std::vector<StoredJob>> jobs() override;
@@ -132,7 +135,7 @@ class SqlStore : public Store {
     return found;
   }
 
-  Mutex mutex_;  ///< of the database
+  Mutex mutex_;  ///< protects the database
 };
 
 }  // namespace harpe::training

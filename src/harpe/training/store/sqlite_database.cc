@@ -50,7 +50,7 @@ std::string without_prefixes(std::string statement) {
   return statement;
 }
 
-/// Binds the values by the numbers in the names of parameters, such as 3 in `$3::bigint`.
+/// Binds values by the number in the name of each parameter, such as 3 in `$3::bigint`.
 void bind_values(sqlite3_stmt* statement, std::span<const SqlValue> values) {
   for (int i = 1; i <= sqlite3_bind_parameter_count(statement); ++i) {
     const auto number = static_cast<std::size_t>(
@@ -124,7 +124,7 @@ bool SqliteDatabase::in_transaction() const {
 }
 
 Error SqliteDatabase::error(int code) const {
-  // SQLite does not keep what the system said where a commit fails.
+  // SQLite does not keep the system error of a failed commit.
   const int last_error = errno;
   int system_error = handle_ ? sqlite3_system_errno(handle_.get()) : 0;
   if (system_error == 0 && (code & 0xff) == SQLITE_IOERR) system_error = last_error;
@@ -172,7 +172,7 @@ Error SqliteDatabase::error(int code) const {
 }
 
 SqliteTransaction::~SqliteTransaction() {
-  // Where this fails the change is not in the database either: it was never committed.
+  // If this fails, the change is not in the database either, because it was never committed.
   if (database_.in_transaction()) (void)database_.run("ROLLBACK");
 }
 

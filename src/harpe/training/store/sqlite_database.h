@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// One open SQLite file, and SQLite's codes as errors that say what to do. Not thread-safe.
+/// An open SQLite file; SQLite's codes become errors with advice. Not thread-safe.
 
 #include <cstdint>
 #include <initializer_list>
@@ -18,7 +18,7 @@ namespace harpe::training {
 
 class SqliteDatabase final : public SqlDatabase {
  public:
-  /// `timeout`: how long another program (a backup) may hold the file up before a call fails.
+  /// `timeout` limits the wait for another program (a backup) that locks the file.
   SqliteDatabase(std::string path, Seconds timeout) : path_(std::move(path)), timeout_(timeout) {}
   SqliteDatabase(const SqliteDatabase&) = delete;
   SqliteDatabase& operator=(const SqliteDatabase&) = delete;
@@ -26,10 +26,10 @@ class SqliteDatabase final : public SqlDatabase {
   /// Opens or creates the file.
   Status open();
 
-  /// The statement's tables have no prefix here: `harpe_job` is the table `job`.
+  /// Tables have no prefix here: `harpe_job` in the statement is the table `job`.
   Result<std::int64_t> execute(const char* statement, std::initializer_list<SqlValue> values = {},
                                const Visit& visit = {}) override;
-  /// Runs statements without parameters: never text that came from outside.
+  /// Runs statements without parameters. Never pass external text.
   Status run(const char* statements);
   /// Returns the first column of the first row as text, empty if there is no row.
   Result<std::string> value(const char* statement);
@@ -38,7 +38,7 @@ class SqliteDatabase final : public SqlDatabase {
   bool in_transaction() const;
 
  private:
-  /// Returns the error behind a code of SQLite.
+  /// Returns the error for a code of SQLite.
   Error error(int code) const;
 
   struct Close {
@@ -49,7 +49,7 @@ class SqliteDatabase final : public SqlDatabase {
   std::unique_ptr<sqlite3, Close> handle_;
 };
 
-/// Everything between its begin and `commit` happens, or nothing.
+/// A transaction: the statements between `begin` and `commit` take effect together or not at all.
 class SqliteTransaction {
  public:
   explicit SqliteTransaction(SqliteDatabase& database) : database_(database) {}

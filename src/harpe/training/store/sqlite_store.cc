@@ -29,10 +29,10 @@
 namespace harpe::training {
 namespace {
 
-/// "Hrpe" in the header of the file tells Harpe's databases from others.
+/// "Hrpe" in the header of the file identifies Harpe's databases.
 constexpr const char* kApplicationId = "1215459429";
 constexpr const char* kSetApplicationId = "PRAGMA application_id = 1215459429";
-/// A file of this size is read in parts of a second.
+/// A file of at most this size is checked in a fraction of a second.
 constexpr std::uintmax_t kCheckedWhenOpened = 64 * 1024 * 1024;
 
 Error lock_failure(const std::filesystem::path& path, const std::string& what, int error) {
@@ -47,7 +47,8 @@ std::string host_name() {
   return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "an unknown machine";
 }
 
-/// Returns what the holder wrote, cut to printable ASCII because any process may have written it.
+/// Returns the text that the lock's holder wrote, in printable ASCII only, because any process may
+/// have written it.
 std::string holder(int fd) {
   std::array<char, 400> text{};
   const ssize_t size = ::pread(fd, text.data(), text.size(), 0);
@@ -60,12 +61,12 @@ std::string holder(int fd) {
   return said.empty() ? "another process" : said;
 }
 
-/// Takes the right to be the one server of a SQLite file: a lock on a small file beside it
-/// ("FILE-owner"). The kernel releases it when the process ends, however it ends. The small file
-/// stays. Fails with `kConflict` if another process holds it, and names that process, its machine
-/// and `name`.
+/// Acquires the exclusive right to serve a SQLite file: a lock on a small file beside it
+/// ("FILE-owner"). The kernel releases the lock when the process ends for any reason. The small
+/// file stays. Fails with `kConflict` if another process holds the lock, and names that process,
+/// its machine and `name`.
 Result<UniqueFd> take_owner_lock(const std::filesystem::path& database, const std::string& name) {
-  // A file has one lock, whatever path or link it is opened by.
+  // One lock per file, independent of the path or link by which it is opened.
   std::error_code unresolved;
   std::filesystem::path path = std::filesystem::weakly_canonical(database, unresolved);
   if (unresolved) path = database;
@@ -93,7 +94,7 @@ Result<UniqueFd> take_owner_lock(const std::filesystem::path& database, const st
 
   const std::string me = "process " + std::to_string(::getpid()) + " on " + host_name() + " (" +
                          name.substr(0, 200) + ")\n";
-  // Only for people, so a full disk is no reason to refuse.
+  // The text is only for display, so a full disk does not prevent the start.
   if (::ftruncate(lock.get(), 0) != 0 || ::pwrite(lock.get(), me.data(), me.size(), 0) < 0)
     errno = 0;
   return lock;
@@ -144,11 +145,11 @@ class LocalNotifications {
   }
 
   Mutex listening_;  ///< one `listen` runs at a time
-  Mutex mutex_;      ///< of what follows
+  Mutex mutex_;      ///< guards the members below
   CondVar arrived_;
   std::deque<StoreNotification> waiting_ HARPE_GUARDED_BY(mutex_);
   bool wanted_ HARPE_GUARDED_BY(mutex_) = false;
-  std::thread thread_ HARPE_GUARDED_BY(listening_);  ///< started by `listen` alone
+  std::thread thread_ HARPE_GUARDED_BY(listening_);  ///< started only by `listen`
 };
 
 LocalNotifications::~LocalNotifications() {
@@ -170,7 +171,7 @@ void LocalNotifications::stop() {
 Status create_private(const std::string& path) {
   const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_EXCL, 0600);
   if (fd >= 0) ::close(fd);
-  return ok_status();  // what went wrong is said when it is opened
+  return ok_status();  // opening the file reports the error
 }
 
 class SqliteStore final : public SqlStore {
@@ -187,7 +188,7 @@ class SqliteStore final : public SqlStore {
     (void)create_private(path_);
     HARPE_TRY(database_.open());
     HARPE_TRY(check_file());
-    // The schema of a file that another program wrote must not call functions with side effects.
+    // The schema may be from another program: it must not call functions with side effects.
     for (const char* setting : {"PRAGMA trusted_schema = OFF", "PRAGMA cell_size_check = ON",
                                 "PRAGMA temp_store = MEMORY", "PRAGMA synchronous = FULL"}) {
       HARPE_TRY(database_.run(setting));
@@ -251,7 +252,7 @@ class SqliteStore final : public SqlStore {
     return ok_status();
   }
 
-  /// The lock of the file is all the lease it needs.
+  /// The lock on the file takes the place of a lease.
   LeaseState lease() const override { return {.held = true, .tenure = 1}; }
   Result<std::optional<JobOwner>> owner(const std::string& job) override {
     HARPE_TRY(check_job_id(job));
@@ -295,7 +296,7 @@ class SqliteStore final : public SqlStore {
   }
 
   Status verify() override {
-    // Over a connection of its own: it may take minutes.
+    // Uses a separate connection, because the check may take minutes.
     SqliteDatabase database(path_, timeout_);
     HARPE_TRY(database.open());
     return check_pages(database);
@@ -305,7 +306,7 @@ class SqliteStore final : public SqlStore {
 
  private:
   Result<SqlDatabase*> connected() HARPE_REQUIRES(mutex_) override { return &database_; }
-  /// Refuses what is damaged or of another program, before anything is changed in it.
+  /// Rejects a damaged file or another program's file before anything is changed in it.
   Status check_file() HARPE_REQUIRES(mutex_) {
     const std::string application = HARPE_TRY(database_.value("PRAGMA application_id"));
     const std::string tables = HARPE_TRY(database_.value("SELECT count(*) FROM sqlite_schema"));
@@ -314,7 +315,7 @@ class SqliteStore final : public SqlStore {
     }
     std::error_code unknown;
     const auto size = std::filesystem::file_size(path_, unknown);
-    if (!unknown && size > kCheckedWhenOpened) return ok_status();  // `verify` does it
+    if (!unknown && size > kCheckedWhenOpened) return ok_status();  // `verify` checks the pages
     return check_pages(database_);
   }
 
@@ -338,7 +339,7 @@ class SqliteStore final : public SqlStore {
   }
 
   Status begin_epoch() HARPE_REQUIRES(mutex_);
-  /// Checks that the claim is from this opening of the file or from one before.
+  /// Checks that the claim is from this opening of the file or an earlier one.
   void check_claim(std::int64_t epoch) const HARPE_REQUIRES(mutex_) {
     HARPE_CHECK(epoch <= epoch_, "a job is changed by a claim that its store gave");
   }

@@ -18,7 +18,7 @@ bool is_letter_or_digit(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
 }
 
-/// Returns the parts of a text between separators; one part if there are none.
+/// Returns the parts of a text between separators; the whole text if there are none.
 std::vector<std::string_view> split(std::string_view text, char separator) {
   std::vector<std::string_view> parts;
   for (std::size_t end = 0; end != std::string_view::npos;) {
@@ -29,26 +29,27 @@ std::vector<std::string_view> split(std::string_view text, char separator) {
   return parts;
 }
 
-/// Checks a URL of PostgreSQL by its text, before libpq reads it: libpq stops at the first error
+/// A check of a PostgreSQL URL by its text, before libpq reads it: libpq stops at the first error
 /// and shows the password in it, and it accepts a database "a/b", "h:" for a port, an empty user or
 /// password, `[1.2.3.4]`, '#', and a parameter twice.
 class PostgresUrlCheck {
  public:
-  /// \param rest  what follows "postgresql://"
+  /// \param rest  text after "postgresql://"
   Result<StoreUrl> read(std::string_view rest) {
     const std::size_t question = rest.find('?');
     const std::string_view before = rest.substr(0, question);
     const std::size_t slash = before.find('/');
     std::string_view hosts = before.substr(0, slash);
     if (rest.find('@', hosts.size()) != std::string_view::npos) {
-      // Likely of a password; what would be read as host and port here must not be shown.
+      // The '@' is likely part of a password. The host and port parsed from it must not be shown.
       return Error::invalid(
           "'@' stands after the first '/' or '?': in a password write %2F for '/' and %3F for '?', "
           "and elsewhere %40 for '@'");
     }
     check_bytes(rest);
     std::string user;
-    // The last '@': one in a password is a common slip, and the password must not become a host.
+    // The last '@', because users often leave an '@' of a password unencoded: the password must not
+    // become a host.
     if (const std::size_t at = hosts.rfind('@'); at != std::string_view::npos) {
       user = hosts.substr(0, at);
       check_user(user);
@@ -125,7 +126,7 @@ class PostgresUrlCheck {
         return is_letter_or_digit(c) || also.find(c) != std::string_view::npos;
       });
     };
-    // The directory of a socket may have any character, also encoded, but a comma.
+    // The directory of a socket may have any character except a comma, encoded or not.
     const std::string name = lower(host);
     const bool is_directory = name.starts_with("%2f") && name.find("%2c") == std::string::npos;
     if (is_bracketed) {
@@ -226,7 +227,7 @@ class PostgresUrlCheck {
   }
 
   Diagnostics diagnostics_;
-  std::set<std::string> names_;  ///< of parameters that were given
+  std::set<std::string> names_;  ///< of the parameters read so far
   std::string for_libpq_, schema_;
 };
 
@@ -264,7 +265,7 @@ Result<StoreUrl> StoreUrl::parse(std::string_view text) {
     }
     return PostgresUrlCheck().read(rest.substr(2));
   }
-  // Nothing of the text is shown: what is not understood may hold a password.
+  // None of the text is shown, because unparsed text may include a password.
   const bool like_a_path = colon == std::string_view::npos && !text.empty();
   return Error::invalid((like_a_path ? "a store is named by a URL; for a file "
                                      : "this is not the URL of a store; ") +

@@ -1,4 +1,4 @@
-// In place of PostgreSQL where Harpe is built without it (CMake's HARPE_POSTGRESQL), as in wheels.
+// Replacement for PostgreSQL in builds without it (CMake's HARPE_POSTGRESQL), such as wheels.
 #include "harpe/training/store/sql_store.h"
 
 namespace harpe::training {

@@ -31,7 +31,7 @@ CarbonPause read_pause(Fields& fields) {
   return pause;
 }
 
-/// "pause": true, or what a pause costs.
+/// Reads "pause": true, or an object with the costs of a pause.
 std::optional<CarbonPause> read_pause_member(Fields& parent, Diagnostics& diagnostics,
                                              Unknown unknown) {
   const JsonValue* given = parent.any("pause");
@@ -49,7 +49,7 @@ std::optional<CarbonPause> read_pause_member(Fields& parent, Diagnostics& diagno
   return pause;
 }
 
-/// How long the run is, or that it is not known.
+/// Reads the length of the run, or the slack of a run of unknown length.
 void read_length(Fields& fields, CarbonTerms& terms) {
   const bool has_count = fields.any("iterations") != nullptr;
   const bool has_slack = fields.any("slack_s") != nullptr;

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// The terms of a job's bill, as its specification states them: price, carbon intensity and power
-/// of the site beside its GPUs. They change no plan.
+/// The terms of a job's bill in its specification: price, carbon intensity and the power of the
+/// site in addition to its GPUs. They change no plan.
 ///
 ///   {"price": "0.10 EUR/kWh", "carbon": "DE", "pue": 1.2, "hours": 720, "host_power": 1000}
 ///
@@ -16,10 +16,11 @@
 
 namespace harpe::training {
 
-/// Returns the terms on one line, with those members that are given: price (text), carbon (text or
-/// g/kWh), pue, hours, host_power (W of a node), gpus_per_node. Errors go to those of `fields`.
+/// Reads terms and returns them on one line, with the members that are given: price (text), carbon
+/// (text or g/kWh), pue, hours, host_power (W of a node), gpus_per_node. Errors are added to those
+/// of `fields`.
 std::string read_cluster_terms(Fields& fields);
-/// Returns the same of a text, or diagnostics with line and column.
+/// Parses terms from a text. Returns the same line, or diagnostics with line and column.
 Result<std::string> parse_cluster_terms(std::string_view text);
 
 }  // namespace harpe::training

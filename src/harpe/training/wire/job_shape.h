@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// How a job is spread over its ranks.
+/// The layout of a job's ranks: degrees of parallelism and rank coordinates.
 ///
 ///   const harpe::JobShape shape{.data = 2, .stages = 4};
 ///   const std::size_t rank = shape.index({.data = 1, .stage = 2});  // 6 of shape.ranks() = 8
@@ -10,7 +10,7 @@
 
 namespace harpe {
 
-/// Where a rank stands: which replica (pipeline), which stage of it, which tensor shard.
+/// Coordinates of a rank: data replica (pipeline), stage of the pipeline, and tensor shard.
 struct RankCoordinates {
   int data = 0;
   int stage = 0;
@@ -18,15 +18,16 @@ struct RankCoordinates {
   friend auto operator<=>(const RankCoordinates&, const RankCoordinates&) = default;
 };
 
-/// Degrees of parallelism. Harpe's own order of ranks, whatever the framework's: tensor shards of a
-/// stage stand together, then stages, then pipelines.
+/// Degrees of parallelism. Harpe orders ranks the same way for every framework: the tensor shard
+/// varies fastest, then the stage, then the pipeline.
 struct JobShape {
   int data = 1;
   int stages = 1;
   int tensor = 1;
 
   int ranks() const { return data * stages * tensor; }
-  /// Groups of ranks that run the same instructions in lock-step: a stage of one pipeline.
+  /// Returns the number of groups. A group is the ranks of one stage of one pipeline, which run the
+  /// same instructions in lock-step.
   int groups() const { return data * stages; }
   bool holds(RankCoordinates coordinates) const {
     return coordinates.data >= 0 && coordinates.data < data && coordinates.stage >= 0 &&

@@ -19,7 +19,7 @@ std::string over(std::int64_t value, const std::string& what, std::int64_t most)
          " that a job may have";
 }
 
-/// The parts of the model that the fullest stage holds.
+/// Returns the number of model parts in the stage with most parts.
 int most_parts(const Schedule& schedule) {
   std::vector<int> parts(static_cast<std::size_t>(std::max(0, schedule.stages)));
   for (const int stage : schedule.placement) {
@@ -38,7 +38,7 @@ void check_size(const JobSpec& spec, Diagnostics& diagnostics) {
   }
 }
 
-/// Of a schedule that is valid.
+/// Checks the number of instruction kinds to measure. The schedule must be valid.
 void check_measured(const JobSpec& spec, Diagnostics& diagnostics) {
   const std::int64_t measured =
       static_cast<std::int64_t>(plan::ScheduleWork(spec.schedule).items()) * spec.shape.data;
@@ -47,7 +47,8 @@ void check_measured(const JobSpec& spec, Diagnostics& diagnostics) {
       over(measured, "kinds of instructions over all pipelines and stages", kMaxMeasured));
 }
 
-/// A memory clock and a power limit take a GPU too long to be changed between instructions.
+/// Checks that memory clocks and power limits are constant: changing them between instructions
+/// takes a GPU too long.
 void check_knobs(const Profile& profile, Diagnostics& diagnostics) {
   std::map<int, Knobs> steady;  // by stage
   for (const InstructionProfile& entry : profile.entries()) {

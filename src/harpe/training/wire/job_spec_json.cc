@@ -74,7 +74,7 @@ std::vector<Seconds> read_times(Fields& fields, std::string_view key) {
   return read_quantities<Seconds>(fields, key, kLongestTime, "seconds");
 }
 
-/// One number for all stages, or one each; nullopt: none is given.
+/// Reads one number for all stages, or one for each; nullopt if none is given.
 template <class Quantity>
 std::optional<PerStage<Quantity>> read_per_stage(Fields& fields, std::string_view key, double most,
                                                  const char* unit) {
@@ -120,7 +120,7 @@ std::vector<Seconds> read_stage_times(Fields& fields, std::string_view key, int 
   return times ? times->each(stages) : std::vector<Seconds>();
 }
 
-/// One time for all clocks, or a table of times by the clock that is asked for, as CSV.
+/// Reads one time for all clocks, or a CSV table of times by requested clock.
 LatencyByClock read_latency(Fields& fields, std::string_view key) {
   const JsonValue* given = fields.any(key);
   if (given == nullptr || given->type != Type::kString) {
@@ -148,7 +148,7 @@ Json latency_json(const LatencyByClock& latency) {
   return latency.longest().value;
 }
 
-/// By the name of a generator with its sizes, or in full.
+/// Reads a schedule: the name of a generator with its sizes, or the lists in full.
 void read_schedule(Fields& fields, Diagnostics& diagnostics, Unknown unknown, JobSpec& spec) {
   const JsonValue* given = fields.any("schedule");
   const auto micro_batches = fields.integer("micro_batches", 1, kMaxInstructions);
@@ -164,7 +164,7 @@ void read_schedule(Fields& fields, Diagnostics& diagnostics, Unknown unknown, Jo
   const auto use = [&](Result<Schedule> schedule) {
     if (!schedule.ok()) return add_all(schedule.error());
     spec.schedule = std::move(*schedule);
-    // Earlier versions ignored such a number, and may have stored it.
+    // Earlier versions ignored unused chunks, and may have stored them.
     if (!chunks || unknown == Unknown::kIgnored) return;
     if (const auto why = wrong_chunks(*chunks, spec.schedule))
       fields.error("chunks", *why + ": leave \"chunks\" away");
@@ -177,7 +177,7 @@ void read_schedule(Fields& fields, Diagnostics& diagnostics, Unknown unknown, Jo
   ScheduleOptions options{.stages = spec.shape.stages,
                           .micro_batches = static_cast<int>(*micro_batches)};
   if (chunks) options.chunks = static_cast<int>(*chunks);
-  // Before any of them is made.
+  // Checked before any instruction is made.
   const std::int64_t asked = most_instructions(given->string, options);
   if (asked > kMaxJobInstructions) {
     return fields.error("micro_batches",
@@ -188,7 +188,7 @@ void read_schedule(Fields& fields, Diagnostics& diagnostics, Unknown unknown, Jo
   use(make_schedule(given->string, options));
 }
 
-/// A schedule that a generator makes as its name, and with what; any other in full.
+/// Writes a schedule as the name and sizes of the generator that makes it, or else in full.
 void put_schedule(const Schedule& schedule, Json& json) {
   const auto& all = schedule_generators();
   const auto generator = std::ranges::find(all, schedule.name, &ScheduleGenerator::name);

@@ -1,14 +1,13 @@
 #pragma once
 /// \file
-/// What a rank knows of pauses: which iteration it is not to begin, and when it goes on.
+/// The pauses that a rank knows of: the iteration that it must not begin, and the end of the wait.
 ///
-/// In iteration i holds the newest assignment with `from_iteration <= i` (assignment_book.h). Where
-/// that asks for a pause that this rank has not followed yet, training pauses before i. So all
-/// ranks pause before the same iteration, as long as they have the same assignments when they get
-/// there, whatever the order in which these arrived. A rank that waits goes on once what holds
-/// there, or the newest assignment of all, asks for no pause or for another one. A pause that a
-/// rank hears of when it has already looked there is too late, and not followed: all ranks may be
-/// past it.
+/// In iteration i the newest assignment with `from_iteration <= i` holds (assignment_book.h). If it
+/// requests a pause that this rank has not followed yet, training pauses before i. So all ranks
+/// pause before the same iteration if they have the same assignments by then, in whatever order
+/// these arrived. A waiting rank continues as soon as the assignment for i, or the newest of all
+/// assignments, requests no pause or another one. A pause that arrives after the rank has checked
+/// that iteration is too late and is not followed: all ranks may be past it.
 ///
 /// Not thread-safe. All calls are O(assignments that may hold), a handful.
 
@@ -23,18 +22,18 @@ namespace harpe::training {
 
 class PauseBook {
  public:
-  /// In any order, the same again too; what is of an older epoch than the newest is left out.
+  /// Adds an assignment, in any order and repeatedly. Those of older epochs are ignored.
   void take(const StageAssignment& assignment);
-  /// Of another life of the job nothing holds.
+  /// Forgets everything, because the job has another life.
   void clear() { *this = {}; }
 
-  /// That training, which is there, is to follow before this iteration; none: it goes on.
+  /// Returns the pause that training must follow before this iteration; nullopt if it continues.
   std::optional<PauseRequest> before(std::int64_t iteration);
-  /// It is followed: not asked for again.
+  /// Notes that the pause is followed, so that `before` does not return it again.
   void follow(const PauseRequest& pause) { followed_ = std::max(followed_, pause.number); }
-  /// Whether training that waits before this iteration is to go on waiting.
+  /// Returns true if training that waits before this iteration must continue to wait.
   bool lasts(const PauseRequest& pause, std::int64_t iteration) const;
-  /// The same pause by what is known now: its end may be another.
+  /// Returns the pause of the newest assignment, whose end may have changed; nullopt if none.
   std::optional<PauseRequest> newest() const {
     return entries_.empty() ? std::nullopt : entries_.back().pause;
   }
@@ -48,9 +47,9 @@ class PauseBook {
   const Entry* in_force(std::int64_t iteration) const;
   bool knows(const PauseRequest& pause) const;
 
-  std::vector<Entry> entries_;  ///< by rising age; only those that hold in some iteration
-  std::int64_t looked_ = -1;    ///< the last iteration that was asked about
-  std::uint64_t followed_ = 0;  ///< the newest number that was followed, or came too late
+  std::vector<Entry> entries_;  ///< oldest first; only those that hold in some iteration
+  std::int64_t looked_ = -1;    ///< the last iteration passed to `before`
+  std::uint64_t followed_ = 0;  ///< the newest pause that was followed, or arrived too late
 };
 
 }  // namespace harpe::training

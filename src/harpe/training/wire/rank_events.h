@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// What ranks report to their job, and what it assigns them.
+/// Messages between the ranks of a job and its server: registrations, reports and assignments.
 
 #include <cstddef>
 #include <cstdint>
@@ -15,36 +15,36 @@
 
 namespace harpe::training {
 
-/// A rank announces itself. The same again is harmless.
+/// The registration of a rank. Repeating it is harmless.
 struct RankRegistration {
   RankCoordinates coordinates;
-  /// Chosen at random by the process: tells a retry from a second process that claims the place.
+  /// Chosen at random by the process; separates a retry from another process that claims the place.
   std::string session;
-  /// The start of training that this process belongs to, the same on all its ranks. May be empty.
+  /// The start of training of this process, the same on all ranks of that start. May be empty.
   std::string run;
-  std::string gpu;                ///< its name, such as "NVIDIA A40"; for people
-  std::vector<Megahertz> clocks;  ///< that the GPU may be locked to, in any order
-  bool simulated = false;         ///< the GPU: its times and energies are of no real one
-  Watts power_limit{};            ///< of the GPU; 0: not said
-  /// `Job::specification` of the job that it trains; empty: of the one there is.
+  std::string gpu;                ///< name of the GPU, such as "NVIDIA A40"
+  std::vector<Megahertz> clocks;  ///< clocks to which the GPU can be locked, in any order
+  bool simulated = false;         ///< true if the GPU is simulated
+  Watts power_limit{};            ///< of the GPU; 0 if not known
+  /// `Job::specification` of the job that the rank trains. Empty: the job's present one.
   std::string specification = {};
-  /// Where this process has held a place before: in which life of the job, and in which start of
-  /// training, counted from 1; 0: it has held none.
+  /// Life of the job, and start of training counted from 1, in which this process last held a
+  /// place; empty and 0 if it never has.
   std::string incarnation = {};
   std::uint64_t start = 0;
-  /// It need not wait for others of its start; whether it may say so is for the caller to check.
+  /// True if the rank need not wait for others of its start. The caller checks if this is allowed.
   bool take_over = false;
-  /// Its program asks for clocks ahead of their instructions, by the `switch_latency` of the job:
-  /// see instruction/asking_ahead.h.
+  /// True if the rank's program requests clocks ahead of their instructions, by the job's
+  /// `switch_latency`: see instruction/asking_ahead.h.
   bool asks_ahead = false;
-  /// `PauseRequest::number` of the pause in which this rank waits; 0: it does not.
+  /// `PauseRequest::number` of the pause in which this rank waits; 0 if it does not wait.
   std::uint64_t pausing = 0;
 };
 
-/// A rank says that its training has ended as it should.
+/// The end of a rank whose training has ended in order.
 struct RankEnd {
   RankCoordinates coordinates;
-  std::string session;  ///< that holds the place
+  std::string session;  ///< session that holds the place
 };
 
 /// All instructions of one kind on one chunk in one iteration of one rank.
@@ -53,7 +53,7 @@ struct InstructionTotals {
   int chunk = 0;
   int count = 0;
   Seconds time{};         ///< sum, without waiting
-  Joules energy{};        ///< sum; NaN where it was not measured
+  Joules energy{};        ///< sum; NaN if not measured
   Joules energy_error{};  ///< half-width of the sum's 95 % interval
 };
 
@@ -62,36 +62,35 @@ struct IterationReport {
   static constexpr std::size_t kLongestRefusal = 256;
   RankCoordinates coordinates;
   std::string session;
-  std::string incarnation = {};  ///< the life of the job in which it registered; empty: not said
-  std::uint64_t epoch = 0;       ///< of the newest assignments that the rank has; 0: not said
-  std::int64_t iteration = 0;    ///< counted from 0 at the start of training, alike on all ranks
-  std::uint64_t version =
-      0;  ///< of the assignments that held during the whole iteration; 0: none did
-  std::uint64_t known = 0;  ///< the newest assignments that the rank has
-  /// The newest iteration that training had come to when this was sent. Before a later one it looks
-  /// whether to pause by what is `known`, or waits because it has. -1: not said.
+  std::string incarnation = {};  ///< life of the job in which it registered; empty if not stated
+  std::uint64_t epoch = 0;       ///< of the newest assignments that the rank has; 0 if not stated
+  std::int64_t iteration = 0;    ///< counted from 0 at the start of training, same on all ranks
+  std::uint64_t version = 0;  ///< of the assignments in force throughout the iteration; 0 if none
+  std::uint64_t known = 0;    ///< version of the newest assignments that the rank has
+  /// Newest iteration that training had reached when the report was sent; -1 if not stated. Before
+  /// later iterations it checks for a pause by the assignments in `known`, or already waits.
   std::int64_t reached = -1;
   Seconds time{};          ///< from its start to the start of the next
-  Joules energy{};         ///< of this rank's GPU; NaN where it was not measured
+  Joules energy{};         ///< of this rank's GPU; NaN if not measured
   Joules energy_error{};   ///< half-width of its 95 % interval
-  bool throttled = false;  ///< the GPU was held back below the clock asked for
-  /// Median of the graphics clocks read during the computations; 0: not known. Reported only if the
-  /// assignment leaves the clock as it is.
+  bool throttled = false;  ///< true if the GPU was held below the requested clock
+  /// Median of the graphics clocks read during the computations; 0 if not known. Reported only if
+  /// the assignment leaves the clock unchanged.
   Megahertz clock{};
   std::vector<InstructionTotals> instructions;
-  /// Why the rank does not do what the newest assignments say, for people; empty: it does, or does
-  /// not know.
+  /// Reason, for display, why the rank does not run by the newest assignments; empty if it does, or
+  /// if the reason is not known.
   std::string refusal = {};
 };
 
-/// Training is asked to pause: before the first iteration that runs by an assignment with this, all
-/// ranks write what they want to keep, and wait until the newest assignment asks for no pause, or
-/// for one with another number. Training that does not is no worse off than without Harpe.
+/// A request that training pauses. Before the first iteration by an assignment with this request,
+/// all ranks save their state, and wait until the newest assignment has no pause or one with
+/// another number. Training that ignores it is no worse off than without Harpe.
 struct PauseRequest {
   static constexpr std::size_t kLongestWhy = 128;
   std::uint64_t number = 0;  ///< rises with every pause of the job; each is followed at most once
-  std::optional<Seconds> until = {};  ///< since 1970: when it should end
-  std::string why = {};               ///< for people
+  std::optional<Seconds> until = {};  ///< expected end, since 1970; nullopt if not known
+  std::string why = {};               ///< reason, for display
   friend bool operator==(const PauseRequest&, const PauseRequest&) = default;
 };
 
@@ -100,20 +99,21 @@ struct StageAssignment {
   enum class Purpose : unsigned char {
     kAllMax,   ///< the highest clock throughout
     kProfile,  ///< one clock throughout, to be measured
-    kPlan,     ///< one clock an instruction
+    kPlan,     ///< one clock for each instruction
   };
   std::uint64_t version = 0;        ///< rises with every change of the job
-  std::uint64_t epoch = 0;          ///< of the server's claim of the job, as it is handed out
-  std::int64_t from_iteration = 0;  ///< the first that runs by it, the same on all ranks
+  std::uint64_t epoch = 0;          ///< of the server's claim of the job when it was sent
+  std::int64_t from_iteration = 0;  ///< first iteration that runs by it, the same on all ranks
   Purpose purpose = Purpose::kAllMax;
-  /// One entry for all instructions, or one each in the order of the stage's list; 0 MHz: as it is.
+  /// One entry for all instructions, or one for each in the order of the stage's list. 0 MHz leaves
+  /// the clock unchanged.
   std::vector<Megahertz> clocks;
-  /// What else is set, of each of `clocks`; empty where nothing is.
+  /// Other settings, one for each of `clocks`; empty if there are none.
   std::vector<Knobs> knobs = {};
-  std::optional<PauseRequest> pause = {};  ///< the clocks are for training that goes on anyway
+  std::optional<PauseRequest> pause = {};  ///< the clocks are for training that ignores it
 };
 
-/// "all_max", "profile" or "plan".
+/// Returns "all_max", "profile" or "plan".
 const char* name_of(StageAssignment::Purpose purpose);
 
 }  // namespace harpe::training

@@ -1,4 +1,4 @@
-// What ranks report to their job, and how it responds, as JSON both ways.
+// Messages between ranks and their job as JSON, in both directions.
 
 #include <algorithm>
 #include <array>
@@ -20,7 +20,7 @@
 namespace harpe::training {
 namespace {
 
-/// "data", "stage", "tensor", 0 where they are absent.
+/// Reads "data", "stage" and "tensor", each 0 if absent.
 RankCoordinates read_coordinates(Fields& fields) {
   constexpr int kHighestCoordinate = 1'000'000;
   RankCoordinates coordinates;
@@ -33,7 +33,7 @@ RankCoordinates read_coordinates(Fields& fields) {
 
 using Json = nlohmann::ordered_json;
 
-/// What says which rank a message is of: its coordinates and its session.
+/// Returns the members that identify the rank of a message: its coordinates and its session.
 Json from_rank(const RankCoordinates& coordinates, const std::string& session) {
   return {{"data", coordinates.data},
           {"stage", coordinates.stage},
@@ -41,10 +41,10 @@ Json from_rank(const RankCoordinates& coordinates, const std::string& session) {
           {"session", session}};
 }
 
-// Knobs: each distinct setting once in "knobs", and in "knobs_of" its position for each
+// Knobs: "knobs" lists each distinct setting once; "knobs_of" has its position for each
 // instruction.
 
-/// Returns one setting for each of `clocks`, or none if no setting sets anything.
+/// Returns one setting for each of `clocks`, or an empty list if no setting sets anything.
 std::vector<Knobs> read_knobs(Fields& fields, Diagnostics& diagnostics, std::size_t clocks) {
   const std::vector<Knobs> settings = plan::read_knob_list(fields, "knobs", diagnostics);
   const JsonValue* of = fields.any("knobs_of");
@@ -83,9 +83,9 @@ constexpr std::size_t kMostClocks = 4096;
 constexpr std::size_t kMostKinds = 4096;
 constexpr double kMostLimit = 1e5;                             // W
 constexpr double kLatestPause = 1e12;                          // s since 1970
-constexpr std::int64_t kLargestCount = 9'000'000'000'000'000;  // of what is counted
+constexpr std::int64_t kLargestCount = 9'000'000'000'000'000;  // maximum of a count
 
-/// An epoch, a version and the like.
+/// Reads an epoch, a version or a similar number.
 std::uint64_t read_ordinal(Fields& fields, const char* name, std::uint64_t where_absent = 0) {
   const auto number = fields.integer(name, 0, kLargestCount);
   return number ? static_cast<std::uint64_t>(*number) : where_absent;
@@ -268,8 +268,8 @@ std::string iteration_report_json(const IterationReport& report) {
 }
 
 std::string assignments_json(const std::vector<StageAssignment>& assignments) {
-  // By hand: a server writes them to tens of thousands of ranks at a time, some with a clock for
-  // each of thousands of instructions.
+  // Without a JSON library, for speed: a server writes this text to tens of thousands of ranks at a
+  // time, some with a clock for each of thousands of instructions.
   std::string text = "[";
   for (const StageAssignment& one : assignments) {
     if (text.size() > 1) text += ',';
