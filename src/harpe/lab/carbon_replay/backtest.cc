@@ -9,7 +9,7 @@
 namespace harpe::lab {
 namespace {
 
-constexpr double kLeastValue = 1;  // g/kWh: smaller ones would make percentages of nothing
+constexpr double kLeastValue = 1;  // g/kWh: percentages of smaller values mean nothing
 
 double percentage_error(double forecast, double value) {
   return std::abs(forecast - value) / std::max(std::abs(value), kLeastValue);
@@ -19,12 +19,12 @@ double pinball(double quantile, double level, double value) {
   return value >= quantile ? level * (value - quantile) : (1 - level) * (quantile - value);
 }
 
-/// What one forecast of one horizon said and what came.
+/// One forecast for one horizon, and the observed value.
 struct Judged {
   double value = 0, expected = 0, lower = 0, upper = 0, same_hour = 0, persistence = 0;
 };
 
-/// Adds to sums; `finish` makes means of them.
+/// Adds a forecast to the sums; `finish` turns them into means.
 void add(ForecastFigures& sums, const Judged& one) {
   ++sums.forecasts;
   sums.percentage_error += percentage_error(one.expected, one.value);
@@ -66,7 +66,7 @@ class Backtest {
   BacktestResult run(const std::function<void(double)>& progress) {
     for (std::size_t i = 0; i + 1 < both_.size(); ++i) {
       forecaster_.observe(both_.values[i]);
-      // Counted from the start of what is judged: an earlier series changes no issue time.
+      // Counted from the start of the judged series: an earlier series changes no issue time.
       const bool issued = (i + 1 + slots_ * kMostDays - judged_from_) % issue_steps() == 0;
       if (issued && i + 1 >= slots_) judge(i);
       if (progress && i % 256 == 0) {

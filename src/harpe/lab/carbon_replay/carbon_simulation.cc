@@ -9,11 +9,11 @@
 namespace harpe::lab {
 namespace {
 
-// Seen ahead by a job of unknown length: the days that are forecast, and as many usual ones.
+// Time that a job of unknown length looks ahead: the forecast days, and as many usual ones.
 constexpr Seconds kWindow{8 * 86400.0};
-// Work that is left by rounding alone.
+// Less remaining work than this is due to rounding.
 constexpr double kDone = 1e-6;  // s
-// By which intensities may leave what the last weeks had been through.
+// Factor by which intensities can leave the range of the last weeks.
 constexpr double kMargin = 1.05;
 
 double shortest_time(const carbon::PieceCost& piece) {
@@ -61,7 +61,7 @@ std::size_t CarbonSimulation::starts() const {
   return series_->size() - count_ + 1;
 }
 
-/// Those that are left until the deadline.
+/// Returns the intervals left until the deadline.
 std::vector<carbon::PacingInterval> CarbonSimulation::intervals(std::size_t start, Seconds from,
                                                                 std::size_t issue,
                                                                 bool with_hindsight) const {
@@ -87,7 +87,8 @@ WayOutcome CarbonSimulation::constant(std::size_t start, Watts power, double spe
   return outcome;
 }
 
-/// A pace of the curve, or the mixture of two that is through at the deadline.
+/// Returns the best outcome with one pace of the curve, or with the mixture of two paces that ends
+/// at the deadline.
 WayOutcome CarbonSimulation::best_static(std::size_t start) const {
   const double least = least_static_speed();
   const std::size_t first = curve_.at_least(least * (1 - 1e-12));
@@ -123,8 +124,8 @@ WayOutcome CarbonSimulation::by_chase(std::size_t start) const {
   return outcome;
 }
 
-/// A choice all along, the best with hindsight of those that take no longer; the fastest where all
-/// do.
+/// Returns the outcome of one choice for the whole job: with hindsight the best of the choices that
+/// take at most `time`, or the fastest if all take longer.
 WayOutcome CarbonSimulation::static_within(std::size_t start, Seconds time) const {
   std::optional<WayOutcome> best;
   const double shortest = std::ranges::min(job_.choices, {}, shortest_time).time.value;
@@ -175,7 +176,7 @@ WayOutcome CarbonSimulation::by_forecast(std::size_t start) const {
   return outcome;
 }
 
-/// It is told nothing of its work, and ends when that is done.
+/// Simulates a job that does not know its remaining work, and ends when the work is done.
 WayOutcome CarbonSimulation::open_ended(std::size_t start) const {
   WayOutcome outcome;
   carbon::OpenEndedJob paced_job(curve_, {.slowdown = job_.deadline_factor - 1,

@@ -1,21 +1,21 @@
 #pragma once
 /// \file
-/// What a job would have emitted, had it begun at some time of a recorded series, by each way to
-/// choose its speed:
+/// Simulation of the carbon that a job would have emitted if it had begun at some time of a
+/// recorded series, under each way to choose its speed:
 ///
-///   all-max      as fast as it can, from its start
-///   steady       one pace all along, the one of least energy that meets the deadline
-///   best static  one pace, chosen with hindsight: what every other way has to be better than
-///   Chase        its published rule, with the forecast of one interval ahead; it knows no deadline
-///   Chase's time one choice all along, with hindsight, of those that take no longer than Chase's
-///                rule did
-///   Harpe        plans to the deadline by the forecast, again before each interval
-///   hindsight    the same plan with what came: the bound of what any forecast can reach
+///   all-max      as fast as possible, from its start
+///   steady       one constant pace: the pace of least energy that meets the deadline
+///   best static  one constant pace, chosen with hindsight: the baseline for all other ways
+///   Chase        its published rule, with the forecast of one interval; it has no deadline
+///   Chase's time one constant choice, chosen with hindsight among those that take no longer than
+///                Chase's rule did
+///   Harpe        plans until the deadline by the forecast, again before each interval
+///   hindsight    the same plan with the actual values: the bound of all forecasts
 ///
-/// A job of unknown length (open_ended_job.h) is paced without being told its work; its deadline is
-/// then what its terms come to in the end, which hindsight alone knows.
+/// A job of unknown length (open_ended_job.h) is paced without knowing its work. Its deadline is
+/// the one that its terms lead to in the end, which only hindsight knows.
 ///
-/// Decisions use what was known then: values of intervals that had ended. Pure.
+/// Each decision uses only values known at that time: those of intervals that had ended. Pure.
 
 #include <cstddef>
 #include <optional>
@@ -44,33 +44,35 @@ struct ChaseTerms {
   Watts highest_power{300};        ///< of all GPUs of the job
 };
 
-/// Position in `choices`, not empty; of several that are as good the first. Pure.
+/// Returns the position of Chase's choice in `choices` (not empty), among equals the first. Pure.
 std::size_t chase_choice(std::span<const carbon::PieceCost> choices, double intensity,
                          const ChaseTerms& terms);
 
 struct CarbonJob {
   std::vector<carbon::PieceCost> choices{};    ///< of one piece of work
-  std::optional<carbon::PieceCost> all_max{};  ///< none: the fastest choice
-  Watts host_power{};                          ///< of what it holds beside its GPUs, while it runs
-  Seconds work{};                              ///< at the fastest pace
-  double deadline_factor = 1;                  ///< deadline over that, at least 1
-  carbon::PauseTerms pause{};                  ///< its idle power with that of the hosts
-  double embodied = 0;                         ///< g a second that it holds its hardware
+  std::optional<carbon::PieceCost> all_max{};  ///< nullopt: the fastest choice
+  /// Power of the job's hosts without their GPUs, while it runs.
+  Watts host_power{};
+  Seconds work{};              ///< at the fastest pace
+  double deadline_factor = 1;  ///< deadline over `work`, at least 1
+  carbon::PauseTerms pause{};  ///< its idle power includes that of the hosts
+  double embodied = 0;         ///< g per second in which the job holds its hardware
   ChaseTerms chase{};
-  /// How far above a static plan it may end, a fraction (paced_job.h); none: no guard.
+  /// Most that it may emit above a static plan, as a fraction (paced_job.h); nullopt: no guard.
   std::optional<double> guard{};
-  /// Of past forecasts' errors, those with which it may end above that. 0: whatever comes, as long
-  /// as intensities stay within 5 % of what the last four weeks had been through, and change no
-  /// faster.
+  /// Share of past forecast errors under which it may still end above the guard. 0: the guard holds
+  /// for all intensities that stay within 5 % of the range of the last four weeks and change no
+  /// faster than in these weeks.
   double guard_share = 0.01;
-  /// Of a job of unknown length: how much it may be behind. Its slowdown is deadline_factor - 1.
+  /// For a job of unknown length: most time that it may be behind. Its slowdown is
+  /// `deadline_factor` - 1.
   std::optional<Seconds> slack{};
-  /// In which the series counts energy: kWh of intensities, MWh of prices.
+  /// Unit of energy of the series: kWh for intensities, MWh for prices.
   Joules unit_of_energy{3.6e6};
 };
 
 struct WayOutcome {
-  double grams = 0;  ///< operational, and embodied; of prices, the money
+  double grams = 0;  ///< operational and embodied; if the series has prices, money
   Joules energy{};
   Seconds time{};
   bool in_time = false;
@@ -79,27 +81,28 @@ struct WayOutcome {
 
 struct StartOutcome {
   WayOutcome all_max, steady, best_static, chase, chase_static, harpe, hindsight;
-  double bound = 0;  ///< g, less than any plan that is in time can emit
+  double bound = 0;  ///< g; no plan that is in time can emit less
 };
 
-/// What can be known of a start without any forecast.
+/// The results for a start that need no forecast.
 struct ForeseenOutcome {
   WayOutcome best_static;
-  double bound = 0;  ///< g, less than any plan that is in time can emit
+  double bound = 0;  ///< g; no plan that is in time can emit less
 };
 
 class CarbonSimulation {
  public:
-  /// Series and forecasts must outlive it, and have no gaps where jobs run. Without forecasts
-  /// (null) it answers `foreseen` alone.
+  /// Series and forecasts must outlive this object and have no gaps where jobs run. Without
+  /// forecasts (null) only `foreseen` may be called.
   static Result<CarbonSimulation> make(CarbonJob job, const carbon::IntensitySeries& series,
                                        const ForecastTable* forecasts);
 
-  /// Starts that have the deadline within the series: 0 to this, without it.
+  /// Returns the number of starts whose deadline is within the series; valid starts are below it.
   std::size_t starts() const;
-  /// Of a job that begins with interval `start`. Thread-safe.
+  /// Returns the outcome of a job that begins with interval `start`. Thread-safe.
   StartOutcome at(std::size_t start) const;
-  /// Of the same job, with full knowledge, in a fraction of the time. Thread-safe.
+  /// Returns the outcome of the same job with full knowledge, in a fraction of the time.
+  /// Thread-safe.
   ForeseenOutcome foreseen(std::size_t start) const;
 
  private:

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t kMostPoints = 4000;
 constexpr int kMostSteps = 10'000'000;
-constexpr double kFlat = 1e-12;  // curvature of two points that are the same
+constexpr double kFlat = 1e-12;  // curvature of two equal points
 
 double kernel(std::span<const double> a, std::span<const double> b, double gamma) {
   double sum = 0;
@@ -20,8 +20,8 @@ double kernel(std::span<const double> a, std::span<const double> b, double gamma
   return std::exp(-gamma * sum);
 }
 
-/// Variables a[i] for excess above and a[n + i] for excess below the tube, both from 0 to C, with
-/// beta_i = a[i] - a[n + i].
+/// A solver over variables a[i] for excess above and a[n + i] for excess below the tube, both from
+/// 0 to C, with beta_i = a[i] - a[n + i].
 class Solver {
  public:
   Solver(const std::vector<std::vector<double>>& points, std::span<const double> targets,
@@ -51,8 +51,8 @@ class Solver {
     return beta;
   }
 
-  /// From the variables that are strictly within their bounds, else the middle of what the bounds
-  /// allow.
+  /// Returns the mean over the variables strictly within their bounds; without any, the middle of
+  /// the range that the bounds allow.
   double offset() const {
     double sum = 0, up = std::numeric_limits<double>::infinity(), down = -up;
     std::size_t free = 0;
@@ -75,11 +75,12 @@ class Solver {
   double q(std::size_t s, std::size_t t) const {
     return sign(s) * sign(t) * kernel_[(s % n_) * n_ + t % n_];
   }
-  /// Whether sign * a can grow, and whether it can shrink.
+  /// Return true if sign * a can grow, or shrink.
   bool may_rise(std::size_t t) const { return t < n_ ? a_[t] < options_.c : a_[t] > 0; }
   bool may_fall(std::size_t t) const { return t < n_ ? a_[t] > 0 : a_[t] < options_.c; }
 
-  /// The pair whose change lowers the objective most by a quadratic model; nullopt at the minimum.
+  /// Returns the pair whose change lowers the objective most by a quadratic model; nullopt
+  /// at the minimum.
   std::optional<std::pair<std::size_t, std::size_t>> worst_pair() const {
     double highest = -std::numeric_limits<double>::infinity();
     std::size_t i = 0;

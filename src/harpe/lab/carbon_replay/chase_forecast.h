@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// The forecaster of Chase (carbon-aware power limits on Zeus), as published, to be compared with.
+/// The published forecaster of Chase (carbon-aware power limits on Zeus), to compare with.
 
 #include <cstddef>
 #include <span>
@@ -24,23 +24,23 @@ struct SupportVectorOptions {
 ///
 ///     1/2 beta' K beta + sum_i (epsilon |beta_i| - z_i beta_i),  sum beta = 0,  |beta_i| <= C
 ///
-/// the dual of fitting z within epsilon at C a unit of excess. Solved by sequential minimal
-/// optimization with second-order working sets until no pair violates the conditions of Karush,
-/// Kuhn and Tucker by more than `tolerance`. O(n^2) memory: for training sets of at most some
-/// thousands.
+/// the dual of fitting z within epsilon at a cost of C per unit of excess. Solved by sequential
+/// minimal optimization with second-order working sets until no pair violates the conditions of
+/// Karush, Kuhn and Tucker by more than `tolerance`. O(n^2) memory: for training sets of at most a
+/// few thousand points.
 ///
 /// Source: Fan, Chen and Lin, Working Set Selection Using Second Order Information, JMLR 2005.
 class SupportVectorRegression {
  public:
+  /// Fits the model. Fails if lengths do not match, if there are more than 4000 points, if c, gamma
+  /// or tolerance is not above 0, and if the minimum is not reached within ten million steps.
   /// \param points   one or more, all of one length
-  /// \param targets  one a point
-  /// Fails on lengths that do not match, more than 4000 points, c, gamma or tolerance of 0 or less,
-  /// and where the minimum is not reached within ten million steps.
+  /// \param targets  one per point
   static Result<SupportVectorRegression> fit(std::vector<std::vector<double>> points,
                                              std::span<const double> targets,
                                              const SupportVectorOptions& options = {});
 
-  /// \param point  as long as those it was fitted to
+  /// \param point  of the length of the points that it was fitted to
   double operator()(std::span<const double> point) const;
   const std::vector<double>& beta() const { return beta_; }
   double offset() const { return offset_; }
@@ -56,15 +56,15 @@ class SupportVectorRegression {
 /// One-step forecasts of the slots from `first` to the end of the series.
 struct ChaseForecast {
   std::vector<double> expected;  ///< g/kWh, of slot first + i
-  double percentage_error = 0;   ///< mean absolute, as a share
-  double persistence_error = 0;  ///< the same of repeating the value before
+  double percentage_error = 0;   ///< mean absolute, as a fraction
+  double persistence_error = 0;  ///< mean absolute, of repeating the value before, as a fraction
 };
 
-/// Support vector regression on sine and cosine of the slot's place in the day, counted from the
-/// start of the file, and the slot before's value; trained once, on the day before `first`. As
-/// published, the value before the file's first slot is the file's last one: a look ahead, which
-/// only a training day that begins with the file sees. Fails where that day or anything after it
-/// has a gap, or `first` is not a whole day into the series and before its end.
+/// Forecasts by support vector regression on the sine and cosine of the slot's place in the day,
+/// counted from the start of the file, and on the value of the slot before; trained once, on the
+/// day before `first`. As published, the value before the file's first slot is the file's last
+/// value: a look ahead that affects only a training day at the start of the file. Fails if that day
+/// or any later slot has a gap, or if `first` is less than a day into the series or beyond its end.
 ///
 /// Source: ml-energy/zeus, branch `chase` (2023): scikit-learn's SVR with C 100, gamma 1e-4.
 Result<ChaseForecast> chase_forecast(const carbon::IntensitySeries& series, std::size_t first,

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t kDays = 4, kRecentDays = 28;
 constexpr std::size_t kProgressEvery = 256;
-// Forecasts whose errors tell of those to come: not the first, which had little to learn from.
+// The forecasts of the first days had little to learn from, so their errors are not used.
 constexpr std::size_t kFirstDays = 30;
 
 RecentIntensity recent_of(std::span<const double> values) {
@@ -31,7 +31,8 @@ RecentIntensity recent_of(std::span<const double> values) {
   return recent;
 }
 
-/// Means at each time of the day from `next` on, of the last four weeks of values that are known.
+/// Returns the mean at each time of the day, beginning with the slot after `values`, over the known
+/// values of the last four weeks.
 std::vector<float> usual_day(std::span<const double> values, std::size_t day) {
   std::vector<float> usual(day, static_cast<float>(carbon::kNoValue));
   for (std::size_t slot = 0; slot < day; ++slot) {
@@ -88,7 +89,7 @@ Result<ForecastTable> ForecastTable::make(const carbon::IntensitySeries& series,
   return table;
 }
 
-/// Before interval `issue` of both series.
+/// Returns the forecast made before interval `issue` of both series, for `ahead` intervals later.
 double ForecastTable::said(std::size_t issue, std::size_t ahead) const {
   const float* expected = expected_.data() + issue * horizon_;
   if (std::isnan(expected[0])) return first_value_;

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// What Harpe's forecast would have said before each interval of a recorded series, so that many
-/// jobs that start at different times share it.
+/// Table of Harpe's forecasts before each interval of a recorded series, shared by many jobs that
+/// start at different times.
 
 #include <cstddef>
 #include <functional>
@@ -12,40 +12,43 @@
 
 namespace harpe::lab {
 
-/// What the intensities of the four weeks before an interval were like; all 0 before there is any.
+/// Range and changes of the intensities in the four weeks before an interval; 0 without any value.
 struct RecentIntensity {
   double lowest = 0, highest = 0;  ///< g/kWh
-  double last = 0;                 ///< the newest known
-  double change = 0;               ///< the largest from one interval to the next, of the former
+  double last = 0;                 ///< newest known value
+  /// Largest from one interval to the next, relative to the former.
+  double change = 0;
 };
 
 class ForecastTable {
  public:
-  /// \param series     forecast before each of its intervals, from what came before
+  /// Computes all forecasts. Fails if the series do not fit together (joined()). O(size x horizon)
+  /// memory.
+  /// \param series     a forecast is made before each of its intervals, from the values before it
   /// \param earlier    learned from first; null: nothing is
-  /// \param progress   told the fraction done, now and then; may be empty
-  /// \param exogenous  on the grid of both series joined; null: none; must outlive the call alone
-  /// Fails where the series do not fit together (joined()). O(size x horizon) memory.
+  /// \param progress   called regularly with the completed share; may be empty
+  /// \param exogenous  on the grid of both series joined; may be null; must outlive only this call
   static Result<ForecastTable> make(const carbon::IntensitySeries& series,
                                     const carbon::IntensitySeries* earlier,
                                     const std::function<void(double)>& progress = {},
                                     const carbon::ExogenousSeries* exogenous = nullptr);
 
-  /// Of interval `target`, as it was expected before interval `issue` began, g/kWh. Beyond the
-  /// forecast's four days the mean at that time of the day over the four weeks before. Before there
-  /// is any forecast the series' first value, which nothing else is known of.
+  /// Returns the forecast of interval `target` made before interval `issue` began, g/kWh. Beyond
+  /// the four days of the forecast it is the mean at that time of day over the four weeks before.
+  /// Before the first forecast it is the first value of the series, because nothing else is known.
   /// \param target  from `issue` on
   double at(std::size_t issue, std::size_t target) const;
-  /// As known before interval `issue` began.
+  /// Returns the range known before interval `issue` began.
   const RecentIntensity& recent(std::size_t issue) const { return recent_[issue]; }
-  /// How the `count` intervals from `issue` on may come: what is expected of them, each time with
-  /// the errors of one forecast of the year before at the same time of the day, whose intervals had
-  /// all ended. Errors keep their order: an hour that comes out dirtier than expected is followed
-  /// by others. At most 200, spread over that year; none while forecasts are new.
+  /// Returns possible courses of the `count` intervals from `issue` on: the expected values, with
+  /// the errors of one forecast each from the year before, made at the same time of day and for
+  /// intervals that have all ended. Errors keep their order: an hour that is dirtier than expected
+  /// is followed by other such hours. At most 200 courses, spread over that year; none while
+  /// forecasts are new.
   std::vector<std::vector<double>> outlooks(std::size_t issue, std::size_t count) const;
 
-  /// From now on forecasts err by so much of what they do: 0 tells what came. Nobody has such a
-  /// forecast; it shows what a better one, such as one that knows the weather, would be worth.
+  /// Scales the errors of all later forecasts: at 0 they are the actual values. No such forecast
+  /// exists; it shows the value of a better forecast, such as one that uses the weather.
   void set_error_share(double share) { error_share_ = share; }
 
  private:
@@ -54,9 +57,9 @@ class ForecastTable {
   std::size_t slots_per_day_ = 24, horizon_ = 96;
   double first_value_ = 0, error_share_ = 1;
   std::size_t first_ = 0;        ///< intervals of the earlier series
-  std::vector<double> values_;   ///< of both; gaps filled
-  std::vector<float> expected_;  ///< `horizon_` for each of those; NaN: none
-  std::vector<float> usual_;     ///< a day for each: means at that time of the four weeks before
+  std::vector<double> values_;   ///< of both series, with gaps filled
+  std::vector<float> expected_;  ///< `horizon_` values for each interval; NaN: no forecast
+  std::vector<float> usual_;     ///< one day for each interval: means over the four weeks before
   std::vector<RecentIntensity> recent_;
 };
 

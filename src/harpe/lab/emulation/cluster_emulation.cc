@@ -25,7 +25,7 @@ class EmulatedPolicy {
  public:
   struct Plans {
     const plan::PlanTable& table;
-    std::vector<std::size_t> numbers;  ///< in the cluster, of each plan of the table
+    std::vector<std::size_t> numbers;  ///< number in the cluster of each plan of the table
     std::size_t all_max = 0;           ///< in the cluster
   };
 
@@ -42,7 +42,7 @@ class EmulatedPolicy {
   }
 
   /// Chooses the plans of an iteration. Returns true if one of them has changed.
-  /// \param slowdowns  of each pipeline, in that iteration
+  /// \param slowdowns  slowdown of each pipeline in that iteration
   bool choose(std::span<const double> slowdowns, std::optional<Watts> cap) {
     const bool has_learnt = learn(slowdowns);
     if (!plan_of_.empty() && !has_learnt && cap == cap_) return false;
@@ -117,7 +117,7 @@ class EmulatedPolicy {
 
 constexpr std::uint64_t kFailureDraws = 0x6661696c;
 constexpr std::int64_t kMostIterations = 100'000'000;
-/// A training is given up after so many times its iterations.
+/// A training is abandoned after this multiple of its iterations.
 constexpr std::int64_t kMostRepeats = 100;
 
 Status check(const EmulationTerms& terms) {
@@ -141,10 +141,10 @@ Status check(const EmulationTerms& terms) {
   return ok_status();
 }
 
-/// A policy in the emulation: the plans of its pipelines, and their time and energy so far.
+/// A policy in the emulation: the plans of its pipelines, and its time and energy so far.
 struct Contestant {
-  std::vector<std::size_t> plans = {};      ///< of each pipeline; empty: those of Harpe's policy
-  std::vector<std::size_t> throttled = {};  ///< what they run instead while a pipeline is throttled
+  std::vector<std::size_t> plans = {};      ///< of each pipeline; empty for Harpe's policy
+  std::vector<std::size_t> throttled = {};  ///< replacements while a pipeline is throttled
   PolicyTotals totals = {};
 
   void add(const ClusterIteration& iteration) {
@@ -351,7 +351,7 @@ Result<std::vector<double>> throttled_slowdowns(const EmulationTerms& terms,
 
 std::vector<Seconds> waits_for(const StragglerTerms& stragglers, Seconds fastest, Seconds all_max,
                                std::span<const double> throttled) {
-  // A pipeline may be slow and throttled at once.
+  // A pipeline can be slow and throttled at once.
   std::vector<double> slowdowns = possible_slowdowns(stragglers);
   for (std::size_t i = 0, slow = slowdowns.size(); i < throttled.size(); ++i) {
     slowdowns.push_back(throttled[i]);

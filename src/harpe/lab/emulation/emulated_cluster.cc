@@ -11,7 +11,7 @@ namespace harpe::lab {
 namespace {
 
 constexpr std::uint64_t kNodeDraws = 0x6e6f6465, kNoiseDraws = 0x6e6f6973;
-/// GPUs of the largest cluster: ten times the largest that is known.
+/// GPUs of the largest cluster: ten times the largest known cluster.
 constexpr std::int64_t kMostGpus = 10'000'000;
 
 }  // namespace

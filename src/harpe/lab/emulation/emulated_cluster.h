@@ -10,8 +10,8 @@
 /// as Perseus counts it (SOSP'24, section 4). A GPU that waits for its neighbours, the slowest
 /// pipeline or the overhead draws its blocking power.
 ///
-/// Without noise an iteration depends on plans and slowdowns alone: each pair of them is run once
-/// and its result is kept, and another iteration takes O(pipelines x stages). With noise every
+/// Without noise an iteration depends on plans and slowdowns only: each pair of them is run once
+/// and its result is kept, and later iterations take O(pipelines x stages). With noise every
 /// pipeline is run.
 ///
 /// Not thread-safe; `run` shares its work among the threads of `PipelineWorkers`.
@@ -48,7 +48,7 @@ struct PipelineWorkers {
   using Work = std::function<void(std::size_t worker, std::size_t item)>;
   std::size_t count = 1;
   /// Calls `work` once for each item below `items`, with workers below `count`, and returns when
-  /// all calls have returned. Empty: in this thread.
+  /// all calls have returned. Empty: all items are run in this thread.
   std::function<void(std::size_t items, const Work& work)> each = {};
 };
 
@@ -71,15 +71,15 @@ class EmulatedCluster {
   const ClusterShape& shape() const { return shape_; }
   std::int64_t gpus() const;
   const EmulatedPipeline& pipeline() const { return pipeline_; }
-  /// Power of all GPUs when all wait.
+  /// Returns the power of all GPUs while all of them wait.
   Watts waiting_power() const { return waiting_power_; }
-  /// Factor of power of the GPUs of a stage, their mean.
+  /// Returns the mean power factor of the GPUs of a stage.
   double power_factor(std::size_t pipeline, std::size_t stage) const {
     return factors_[pipeline * pipeline_.stages() + stage];
   }
-  /// Factor of power of the GPUs of a node.
+  /// Returns the power factor of the GPUs of a node.
   double node_factor(std::size_t node) const;
-  /// Returns the makespan of a pipeline without noise. Kept.
+  /// Returns the makespan of a pipeline without noise, and keeps it.
   Seconds makespan(std::size_t plan, double slowdown) { return kept(plan, slowdown).makespan; }
   /// Returns the number of different pipelines that were run and kept.
   std::size_t kept_runs() const { return kept_.size(); }
@@ -107,18 +107,18 @@ class EmulatedCluster {
   struct TracedRun {
     const EmulatedPipeline::Run& run;
     std::span<const std::size_t> pipelines;  ///< rising
-    /// For each stage the sum of the power factors of its GPUs in all of these pipelines.
+    /// For each stage, the sum of the power factors of its GPUs in all of these pipelines.
     std::span<const double> gpus_of_stage;
   };
-  /// Visits every pipeline of an iteration that `run` is about to run.
+  /// Visits every pipeline of the iteration that the next `run` will run.
   void trace(std::int64_t number, const Assignment& assignment, const Course& course,
              const std::function<void(const TracedRun&)>& visit) const;
 
-  /// Returns what an iteration takes without noise.
+  /// Returns the time and energy of an iteration without noise.
   ClusterIteration nominal(const Assignment& assignment);
-  /// Runs an iteration of each course under its plans, all with the same noise, and writes what it
-  /// takes to `totals`.
-  /// \param number  of the iteration, which its noise depends on
+  /// Runs an iteration of each course under its plans, all with the same noise, and writes their
+  /// times and energies to `totals`.
+  /// \param number  of the iteration; determines its noise
   void run(std::int64_t number, std::span<const Assignment> assignments, std::span<Course> courses,
            const PipelineWorkers& workers, std::span<ClusterIteration> totals);
 

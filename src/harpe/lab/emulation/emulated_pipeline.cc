@@ -11,8 +11,9 @@
 namespace harpe::lab {
 namespace {
 
-/// Nearly standard normal, never beyond 4.9: the sum of eight uniform 16-bit numbers (Irwin-Hall).
-/// A quarter of the time that `normal` of hashed_random.h takes, and the same on every machine.
+/// Generator of nearly standard normal numbers, never beyond 4.9: sums of eight uniform 16-bit
+/// numbers (Irwin-Hall). Takes a quarter of the time of `normal` in hashed_random.h, with the same
+/// numbers on every machine.
 class FastNormal {
  public:
   explicit FastNormal(std::uint64_t draws) : state_(draws) {}

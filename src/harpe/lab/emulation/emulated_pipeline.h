@@ -12,8 +12,8 @@
 /// Times and energies are those of `predict`, by the same engine (frontier/stage_replay.h), times
 /// the slowdown and the noise. All numbers are of one GPU of a stage: the tensor ranks of a stage
 /// run in lockstep. Data are a structure of arrays in topological order, because a month of a
-/// cluster has 10^10 instructions. A run takes O(instructions + dependencies) and allocates nothing
-/// once `Run` and `Clocks` have their size.
+/// cluster has 10^10 instructions. A run takes O(instructions + dependencies), and allocates
+/// nothing if `Run` and `Clocks` already have their size.
 ///
 /// Thread safety: `run` and `draw` may be called from several threads, each with its own `Clocks`,
 /// `Noise` and `Run`.
@@ -36,23 +36,23 @@ namespace harpe::lab {
 
 class EmulatedPipeline {
  public:
-  /// \param pipeline, profile  of a `Frontier`: a node for each part that has costs of its own
-  /// \param blocking_power     one a stage, per GPU
+  /// \param pipeline, profile  of a `Frontier`: one node for each part that has its own costs
+  /// \param blocking_power     one per stage, in W per GPU
   EmulatedPipeline(const Pipeline& pipeline, const Profile& profile,
                    std::vector<Watts> blocking_power, LatencyByClock switch_latency);
 
-  /// Adds a plan and returns its number. Fails if the plan is not one of this pipeline. The cost of
-  /// a clock that was not measured is that of `at_setting`.
+  /// Adds a plan and returns its number. Fails if the plan is not one of this pipeline. A clock
+  /// that was not measured has the cost of `at_setting`.
   Result<std::size_t> add(const plan::TablePlan& plan);
-  /// Returns the number of the plan as it runs while the GPUs are too hot for more than a clock:
-  /// `plan` if no instruction is above it, otherwise a variant of it, which is added once.
+  /// Returns the number of the variant of a plan that runs while hot GPUs are limited to a clock:
+  /// `plan` if no instruction is above that clock, otherwise a variant that is added once.
   std::size_t throttled(std::size_t plan, Megahertz held_to);
   /// Returns the lowest measured clock of a computation; 0 if there is none.
   Megahertz lowest_clock() const;
 
   std::size_t stages() const { return blocking_power_.size(); }
   std::size_t instructions() const { return rows_.size(); }
-  /// The first instruction of a stage; that of the stage after the last is `instructions()`.
+  /// Returns the first instruction of a stage; for the stage after the last, `instructions()`.
   std::size_t first_of_stage(std::size_t stage) const { return first_of_stage_[stage]; }
   Watts blocking_power(std::size_t stage) const { return blocking_power_[stage]; }
 
@@ -60,15 +60,15 @@ class EmulatedPipeline {
   struct Noise {
     std::vector<double> time, energy;
   };
-  /// Draws noise of that relative standard deviation. The factors of an instruction depend on
-  /// `draws` and its position alone.
+  /// Draws noise of a relative standard deviation. The factors of an instruction depend only on
+  /// `draws` and its position.
   /// \param deviation  at most `kMostNoise`
   void draw(std::uint64_t draws, double deviation, Noise& noise) const;
-  static constexpr double kMostNoise = 0.2;  ///< below, no factor comes near 0
+  static constexpr double kMostNoise = 0.2;  ///< low enough that no factor is near 0
 
   /// The setting of the GPUs of each stage, as a number; empty if clocks are never late.
   using Clocks = std::vector<plan::SettingState<int>>;
-  /// Returns the clocks at the begin of an iteration that follows others by the same plan.
+  /// Returns the clocks at the start of an iteration that follows iterations of the same plan.
   Clocks steady_clocks(std::size_t plan) const;
 
   struct Conditions {
@@ -82,12 +82,12 @@ class EmulatedPipeline {
     std::vector<Joules> effective;     ///< of each stage: sum of energy - blocking power x time
     Seconds makespan{0};
   };
-  /// Runs an iteration. `clocks` are those at its begin, then those at its end.
+  /// Runs an iteration. `clocks` are those at its start, and are set to those at its end.
   void run(const Conditions& conditions, Clocks& clocks, Run& run) const;
 
  private:
   struct PlanCosts {
-    std::vector<int> setting;          ///< of each instruction; -1: as it is
+    std::vector<int> setting;          ///< of each instruction; -1: unchanged
     std::vector<double> time, energy;  ///< at that setting
   };
   int setting_number(const InstructionSetting& setting);

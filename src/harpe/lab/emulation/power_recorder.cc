@@ -13,10 +13,11 @@ namespace {
 
 constexpr double kLowestHertz = 0.1, kHighestHertz = 20;
 constexpr Seconds kRamps[] = {Seconds{1}, Seconds{5}, Seconds{10}};
-/// Length of a part of which a spectrum is made, at least: ten swings of the lowest frequency.
+/// Least length of a part for a spectrum: ten periods of the lowest frequency.
 constexpr double kShortestPart = 10 / kLowestHertz;
 
-/// The discrete Fourier transform in place (Cooley and Tukey 1965). \pre the size is a power of two
+/// Computes the discrete Fourier transform in place (Cooley and Tukey 1965). \pre the size is a
+/// power of two
 void transform(std::vector<std::complex<double>>& values) {
   const std::size_t size = values.size();
   for (std::size_t i = 1, j = 0; i < size; ++i) {
@@ -88,7 +89,7 @@ PowerRecorder::PowerRecorder(const EmulatedCluster& cluster, const Options& opti
                std::vector<double>(steps));
 }
 
-/// Adds a power from `begin` to `end`: to steps in part what falls on them.
+/// Adds a power from `begin` to `end`; a step that is partly covered gets its share.
 void PowerRecorder::add_power(std::vector<double>& watts, double begin, double end,
                               double power) const {
   const double step = options_.step.value;

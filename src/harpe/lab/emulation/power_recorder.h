@@ -24,17 +24,17 @@ class PowerRecorder {
   struct Options {
     Seconds step{0.01};  ///< shows frequencies up to 50 Hz
     Seconds length{0};   ///< of the recording, from the start of the training
-    int pipelines = 1;   ///< number of pipelines, from the first, whose nodes and GPUs are recorded
+    int pipelines = 1;   ///< number of first pipelines whose nodes and GPUs are recorded
   };
   /// \param cluster  must outlive this
   PowerRecorder(const EmulatedCluster& cluster, const Options& options);
 
   const Options& options() const { return options_; }
-  /// Returns false if nothing from that time on is recorded.
+  /// Returns false if the recording ends before that time.
   bool wants(Seconds begin) const { return begin < options_.length; }
 
   // Called by the emulation.
-  /// Adds the blocking power of all GPUs. `add` adds the difference while they compute.
+  /// Adds the blocking power of all GPUs. `add` adds the difference during computations.
   void add_waiting(Seconds begin, Seconds time);
   /// Adds the computations of pipelines in an iteration that begins at `begin`.
   void add(Seconds begin, const EmulatedCluster::TracedRun& traced);
@@ -85,8 +85,9 @@ struct PowerSwings {
   SpectralLine strongest = {};  ///< of the spectrum
 };
 
+/// Returns the swings of a recording. The spectrum is the mean over overlapping parts (Welch 1967),
+/// with Hann's window. O(n log n).
 /// \param watts  mean power of equal steps; not empty
-/// Mean of spectra of overlapping parts (Welch 1967), under Hann's window. O(n log n).
 PowerSwings swings_of(std::span<const double> watts, Seconds step);
 
 }  // namespace harpe::lab

@@ -23,7 +23,7 @@ namespace harpe::lab {
 
 /// The slow pipelines of a file, over iterations or over time.
 struct StragglerTrace {
-  /// One state of one pipeline, from `begin` to `end`, without it.
+  /// One state of one pipeline, from `begin` up to but not including `end`.
   struct State {
     int pipeline = 0;
     double begin = 0, end = 0;  ///< iterations from 0, or seconds from the start
@@ -36,10 +36,10 @@ struct StragglerTrace {
 };
 
 /// Reads CSV with the columns `pipeline,begin_iteration,end_iteration,slowdown`, or
-/// `pipeline,begin_s,end_s,slowdown`, rows in any order, pipelines from 0. Before the first and
-/// after the last row of a pipeline it is healthy; in between its rows must follow each other
-/// without a gap or an overlap, so that nothing is left to guess: a healthy time between two slow
-/// ones is a row with slowdown 1. All diagnostics at once, each with its line.
+/// `pipeline,begin_s,end_s,slowdown`, rows in any order, pipelines from 0. A pipeline is healthy
+/// before its first row and after its last one. In between, its rows must follow each other without
+/// gaps or overlaps, so that no state is ambiguous: a healthy time between two slow ones is a row
+/// with slowdown 1. Reports all diagnostics at once, each with its line.
 Result<StragglerTrace> parse_straggler_trace(std::string_view text, const std::string& file);
 
 /// A permanent or recurring straggler, or one whose GPUs are throttled by heat.
@@ -47,7 +47,7 @@ struct RecurringStraggler {
   double slowdown = 1.2;  ///< factor of time and energy of its computations, at least 1
   /// The slow pipeline; nullopt: a random one for each slow period.
   std::optional<int> pipeline = {};
-  /// Time from the end of a slow period to the begin of the next one; 0: the straggler is
+  /// Time from the end of a slow period to the start of the next one; 0: the straggler is
   /// permanent.
   Seconds between{0};
   Seconds lasts{0};        ///< length of a slow period

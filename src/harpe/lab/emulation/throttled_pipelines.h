@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// Pipelines of an emulated cluster whose GPUs are throttled by heat: what they run, and how slow
-/// they look.
+/// The pipelines of an emulated cluster whose GPUs are throttled by heat: their plans and their
+/// apparent slowdown.
 ///
 ///   ThrottledPipelines heat(cluster, all_max);
 ///   heat.set(stragglers.slowdowns(), stragglers.held_to());
@@ -23,14 +23,14 @@
 namespace harpe::lab {
 
 /// Returns the profile of GPUs under a power limit, from one measured without it. If an instruction
-/// draws more than the limit at a clock, the GPU lowers the clock: the instruction then takes what
-/// it takes at the highest measured clock within the limit, or at the lowest clock if none is. With
-/// knobs, only points with the same knobs count. Settings stay the same: a point is what a GPU does
-/// when that clock is requested.
+/// draws more than the limit at a clock, the GPU lowers the clock: the instruction then has the
+/// time and energy of the highest measured clock within the limit, or of the lowest clock if none
+/// is. With knobs, only points with the same knobs count. Settings do not change: a point describes
+/// a GPU on which that clock is requested.
 Profile at_power_limit(const Profile& profile, Watts limit);
 
-/// Returns the makespan of a plan on GPUs too hot for more than a clock over its usual one, at
-/// least 1.
+/// Returns the factor, at least 1, by which throttling the GPUs to a clock lengthens the makespan
+/// of a plan.
 double throttled_slowdown(EmulatedCluster& cluster, std::size_t plan, Megahertz held_to);
 
 class ThrottledPipelines {
@@ -44,10 +44,10 @@ class ThrottledPipelines {
   /// \param held_to  0: not throttled. Must stay valid until the next call
   void set(std::span<const double> slowdowns, std::span<const Megahertz> held_to);
 
-  /// Returns the slowdown of each pipeline as a policy sees it.
+  /// Returns the slowdown of each pipeline that a policy sees.
   std::span<const double> slowdowns() const { return slowdowns_; }
 
-  /// Returns what the pipelines run instead of their plans: `plans` itself if no pipeline is
+  /// Returns the plans that the throttled pipelines run: `plans` itself if no pipeline is
   /// throttled, otherwise `buffer`.
   std::span<const std::size_t> throttled(std::span<const std::size_t> plans,
                                          std::vector<std::size_t>& buffer);
@@ -58,7 +58,7 @@ class ThrottledPipelines {
   std::vector<double> slowdowns_;
   std::span<const Megahertz> held_to_;
   std::vector<std::size_t> hot_;            ///< pipelines that are throttled
-  std::map<Megahertz, double> at_all_max_;  ///< slowdown of each clock
+  std::map<Megahertz, double> at_all_max_;  ///< slowdown at each clock
 };
 
 }  // namespace harpe::lab

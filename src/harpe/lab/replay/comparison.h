@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// One traced job under each way to choose its batch size, over many seeds.
+/// Comparison of the ways to choose the batch size of one traced job, over many seeds.
 
 #include <optional>
 #include <span>
@@ -11,24 +11,25 @@
 
 namespace harpe::lab {
 
-/// Of one seed. Shares are of the default's figures with the same seed.
+/// Figures of one way with one seed. Shares are of the default's figures with the same seed.
 struct WayFigures {
   double cost_over_oracle = 0;
   double last_energy = 0, last_time = 0;  ///< shares, of the last five recurrences
-  int batch_size = 0, power_limit = 0;    ///< most often in the last five
-  std::vector<double> regret = {};        ///< `regret_of`
+  int batch_size = 0, power_limit = 0;    ///< most frequent in the last five
+  std::vector<double> regret = {};        ///< see `regret_of`
 };
 struct SeedFigures {
   double by_default = 0, by_grid = 0;   ///< cost over oracle
-  std::optional<WayFigures> zeus = {};  ///< none: Zeus's chooser left no batch size
+  std::optional<WayFigures> zeus = {};  ///< nullopt if Zeus's chooser left no batch size
   WayFigures harpe = {};
   std::vector<double> default_regret = {};
 };
 
-/// After each recurrence, what was paid beyond that many of the oracle, in costs of one of those.
+/// Returns, for each recurrence, the cost so far beyond the oracle's, in units of one recurrence of
+/// the oracle.
 std::vector<double> regret_of(const TracedJob& job, const Recurrences& recurrences);
 
-/// \param known  of epochs to target, from another GPU, for Harpe alone
+/// \param known  epochs to target from another GPU, for Harpe only
 Result<SeedFigures> compare_seed(const TracedJob& job, std::uint64_t seed,
                                  const zeus::PayBackPrior& prior,
                                  const std::vector<zeus::KnownEpochs>& known = {});

@@ -22,15 +22,15 @@ namespace {
 
 constexpr Seconds kForever{std::numeric_limits<double>::infinity()};
 
-/// A run from its beginning on. It tells of itself `reports` times, evenly over its length.
+/// A run since its start. It reports `reports` times, evenly over its length.
 struct Run {
   int batch_size = 0;
   Recurrence spent = {};  ///< of this run, without the ratio
-  int reports = 1;        ///< at most; 0: it never begins
+  int reports = 1;        ///< at most; 0 if it never begins
   int reported = 0;
   bool reached = false;
   double before = 0;  ///< J, of earlier tries of its job
-  // Harpe's:
+  // Used by Harpe's chooser:
   int trial = 0;
   TracedLimit first = {}, best = {};  ///< of its first epoch, and of the others
   std::optional<int> target_epoch = {};
@@ -39,10 +39,11 @@ struct Run {
 class Chooser {
  public:
   virtual ~Chooser() = default;
-  /// A run begins. \param are_others  in flight
+  /// Starts a run.
+  /// \param are_others  true if other runs are in flight
   /// \param before      J, of earlier tries of its job
   virtual Result<Run> begin(bool are_others, double before, Seconds now) = 0;
-  /// \returns  whether this was its end
+  /// \returns  true if this was the end of the run
   virtual Result<bool> report(Run& run, Seconds now) = 0;
 };
 
@@ -58,7 +59,7 @@ class DefaultChooser : public Chooser {
     add_epochs(run.spent, job_, size.limits.back(), run.spent.epochs);
     return run;
   }
-  /// Whatever came out: it is not tried again.
+  /// Ends the run as reached, whatever its result, so that it is not tried again.
   Result<bool> report(Run& run, Seconds /*now*/) override {
     run.reached = true;
     return true;
@@ -82,7 +83,7 @@ class ZeusGroupChooser : public Chooser {
     const double bound = job_.job.beta.value_or(2) * least_;
     const int epochs = epochs_within(bound, job_, size);
     if (epochs == 0) {
-      // As in a sequence: nothing that costs nothing may look like the cheapest.
+      // As in a sequence: a run that costs nothing must not look like the cheapest.
       chooser_.observe(run.batch_size, 100 * bound, false);
       run.reports = 0;
       return run;
@@ -171,7 +172,7 @@ class HarpeGroupChooser : public Chooser {
   zeus::BatchSizeOptimizer optimizer_;
 };
 
-/// The cluster's time, from one start or report to the next.
+/// The simulated cluster, which advances from one start or report to the next.
 class Cluster {
  public:
   Cluster(const TracedJob& job, const JobGroup& group, Chooser& chooser)
@@ -189,7 +190,7 @@ class Cluster {
  private:
   struct InFlight {
     std::size_t job = 0;
-    std::uint64_t number = 0;  ///< of its beginning
+    std::uint64_t number = 0;  ///< position in the order of starts
     Seconds start{};
     bool concurrent = false;
     Run run = {};
@@ -209,7 +210,7 @@ class Cluster {
     });
   }
 
-  /// Up to and with what happens then.
+  /// Handles all reports up to and including `until`.
   Status advance(Seconds until) {
     for (auto at = earliest(); at != in_flight_.end() && next_report(*at) <= until;
          at = earliest()) {
@@ -332,7 +333,7 @@ Result<std::vector<JobGroup>> parse_job_groups(std::string_view text, const std:
   });
   if (!diagnostics.empty()) return Error::invalid(std::move(diagnostics));
   for (JobGroup& group : groups) {
-    std::multimap<double, GroupedJob> by_start;  // equals stay in their order
+    std::multimap<double, GroupedJob> by_start;  // equal starts keep their order
     for (const GroupedJob& job : group.jobs) by_start.emplace(job.start.value, job);
     group.jobs.clear();
     for (const auto& [start, job] : by_start) group.jobs.push_back(job);
@@ -364,7 +365,7 @@ std::vector<JobGroup> synthetic_groups(std::uint64_t seed, const SyntheticGroups
       double now = 0;
       for (int job = 0; job < shape.jobs; ++job) {
         now -= mean_gap * std::log(1 - uniform(mixed(seed, kGaps, number)));
-        // With a mean of 1.
+        // Lognormal with a mean of 1.
         const double ratio = std::exp(kRuntimeDeviation * normal(mixed(seed, kRatios, number)) -
                                       kRuntimeDeviation * kRuntimeDeviation / 2);
         ++number;

@@ -1,22 +1,23 @@
 #pragma once
 /// \file
-/// The recurrences of a job where some are submitted while others still run (Zeus, NSDI'23, section
-/// 6.3; its repository's simulator of groups): what each way of choosing batch sizes then costs.
+/// The recurrences of a job, some submitted while others still run (Zeus, NSDI'23, section 6.3; the
+/// simulator of groups in its repository), and their cost under each way of choosing batch sizes.
 ///
-/// A submission never waits. Before it, what has ended by then is observed, in the order of its
-/// ends; those that end together in the order they began.
-/// * By default: the default size and the highest limit.
-/// * As Zeus: while others are in flight, the size of the least cost so far, else what its
-/// simulator
-///   chooses; results of sizes that pruning has not asked for do not steer it.
-/// * As Harpe: what `BatchSizeOptimizer` gives and says after each epoch, at the time of its end.
+/// A submission never waits. Before each submission, the runs that have ended by then are observed,
+/// in the order of their ends; runs that end together, in the order of their starts.
+/// * Default: the default batch size and the highest limit.
+/// * Zeus: while other runs are in flight, the batch size of least cost so far; otherwise the
+///   choice of its simulator. Results of batch sizes that pruning has not requested do not steer
+///   it.
+/// * Harpe: `BatchSizeOptimizer`, which receives a report at the end of each epoch.
 ///
-/// A run takes as long in the cluster as its job did there, whatever its size; its epochs are
-/// spread evenly over that. A run without the target is tried again at once, for as long; one that
-/// the bound lets not begin (Zeus) has no length. What a run costs is that of the traces times its
-/// runtime ratio; what is observed of it is without.
+/// A run takes as long as the group's job took in the cluster, whatever its batch size, and its
+/// epochs are spread evenly over that time. A run that does not reach the target is tried again at
+/// once, for the same length (except Default's). A run that the bound prevents from beginning
+/// (Zeus) has no length. The cost of a run is that of the traces times its runtime ratio; the
+/// observed cost is without the ratio.
 ///
-/// Where each job ends before the next one starts, all is as in recurrences.h. Pure;
+/// If each job ends before the next one starts, all results are those of recurrences.h. Pure;
 /// O(epochs x jobs in flight).
 
 #include <cstdint>
@@ -32,8 +33,8 @@
 namespace harpe::lab {
 
 struct GroupedJob {
-  Seconds start{}, end{};    ///< as it ran in the cluster; end is not before start
-  double runtime_ratio = 1;  ///< of its run time to the mean of its dataset's jobs
+  Seconds start{}, end{};    ///< as it ran in the cluster; `end` is not before `start`
+  double runtime_ratio = 1;  ///< its run time over the mean run time of its dataset's jobs
   friend bool operator==(const GroupedJob&, const GroupedJob&) = default;
 };
 
@@ -46,9 +47,9 @@ struct JobGroup {
   friend bool operator==(const JobGroup&, const JobGroup&) = default;
 };
 
-/// Groups by their first row. Columns may be in any order, others are left out; rows of a group
-/// need not be neighbours, those that start together stay in their order. All rows that are wrong
-/// are named; a group of two datasets is wrong.
+/// Returns the groups in the order of their first rows. Columns may be in any order, and other
+/// columns are ignored. The rows of a group need not be adjacent; jobs that start together keep
+/// their order. Reports all wrong rows; a group with two datasets is wrong.
 Result<std::vector<JobGroup>> parse_job_groups(std::string_view text, const std::string& file);
 
 /// Returns a file of these groups, with a first line that names its origin.
@@ -60,9 +61,9 @@ struct SyntheticGroups {
   double in_flight = 1.0;  ///< of a group at once, on average: run time over time between starts
 };
 
-/// Invented, for there is no trace to have: starts are a Poisson process, run times log-normal with
-/// a deviation of a half in the logarithm. Of each of Zeus's datasets. The same seed gives the
-/// same.
+/// Returns synthetic groups of each of Zeus's datasets, because the trace is not published. Starts
+/// are a Poisson process; run times are log-normal with a deviation of 0.5 in the logarithm. The
+/// same seed gives the same groups.
 std::vector<JobGroup> synthetic_groups(std::uint64_t seed, const SyntheticGroups& shape);
 
 enum class BatchSizeWay : unsigned char { kDefault, kZeus, kHarpe };
@@ -74,7 +75,7 @@ struct ConcurrentRun {
   int power_limit = 0;
   int epochs = 0;
   bool reached = false;
-  bool concurrent = false;  ///< others were in flight when it began
+  bool concurrent = false;  ///< true if others were in flight when it began
   Seconds start{}, end{};   ///< in the cluster
   // With the runtime ratio:
   double cost = 0;  ///< J
@@ -83,21 +84,22 @@ struct ConcurrentRun {
 };
 
 struct ConcurrentRecurrences {
-  std::vector<ConcurrentRun> runs;  ///< as they were observed; without those that never began
-  double cost = 0;                  ///< J, of all
+  std::vector<ConcurrentRun> runs;  ///< in the order of observation; without those that never began
+  double cost = 0;                  ///< J, of all runs
 
-  /// That ended with the target.
+  /// Returns the number of runs that reached the target.
   std::size_t converged() const;
 };
 
-/// \param job    of the group's dataset; its recurrences are as many as the group has jobs
-/// \param prior  for Harpe alone
-/// `kInfeasible` where 20 tries of one job do not converge.
+/// Runs the recurrences of a group. Fails with `kInfeasible` if 20 tries of one job do not
+/// converge.
+/// \param job    of the group's dataset; its number of recurrences is the group's number of jobs
+/// \param prior  for Harpe only
 Result<ConcurrentRecurrences> recur_concurrently(const TracedJob& job, const JobGroup& group,
                                                  BatchSizeWay way, std::uint64_t seed,
                                                  const zeus::PayBackPrior& prior = {});
 
-/// Of the oracle's size and limit for each job of the group.
+/// Returns the cost of the oracle's batch size and limit for each job of the group.
 double oracle_cost(const TracedJob& job, const JobGroup& group);
 
 }  // namespace harpe::lab

@@ -18,13 +18,13 @@ zeus::Measurement recorded(const RecordedRun& run, std::size_t setting, std::int
   return one;
 }
 
-/// Carries out the actions of an optimizer in simulated steps.
+/// A loop of simulated steps that carries out the actions of an optimizer.
 template <class Optimizer>
 class ReplayLoop {
  public:
   ReplayLoop(const RecordedRun& run, Optimizer& optimizer) : run_(run), optimizer_(optimizer) {}
 
-  /// Nothing is done before or after the step, at its beginning or end.
+  /// Carries out actions at the beginning or end of `step`; `begun` is the first step after them.
   void carry_out(const zeus::KnobActions& actions, std::int64_t step, std::int64_t begun) {
     for (const zeus::KnobAction& action : actions) {
       switch (action.kind) {
@@ -46,7 +46,8 @@ class ReplayLoop {
     }
   }
 
-  /// `begin` and `end` tell the optimizer of a step and an epoch.
+  /// Runs up to `most` steps until the optimizer is done. `begin` notifies it of the beginning of a
+  /// step, `end` of the end of an epoch.
   template <class Begin, class End>
   ProfilingReplay run(int steps_per_epoch, std::int64_t most, Begin begin, End end) {
     carry_out(optimizer_.start(), 0, 0);
@@ -74,12 +75,13 @@ class ReplayLoop {
   Seconds now_{};
 };
 
-/// More steps than any optimizer needs: each epoch finishes a setting, or windows outlast epochs.
+/// Returns more steps than any optimizer needs: each epoch finishes a setting, or
+/// windows outlast epochs.
 std::int64_t most_steps(const RecordedRun& run, std::int64_t a_setting, int steps_per_epoch) {
   return (static_cast<std::int64_t>(run.knob.size()) + 3) * (a_setting + steps_per_epoch + 2);
 }
 
-/// Where the columns stand.
+/// Positions of the columns.
 struct RunColumns {
   std::size_t window = 0, time = 0, count = 0;
   std::vector<std::size_t> energy;
@@ -104,7 +106,7 @@ std::optional<RunColumns> find_columns(const CsvRow& heading, Diagnostics& diagn
   return columns;
 }
 
-/// The watts at the end of a window's name ("..._250", also "..._250W").
+/// Returns the watts at the end of a window's name ("..._250", also "..._250W").
 std::optional<double> limit_of(std::string_view name) {
   const std::size_t underscore = name.rfind('_');
   if (underscore == std::string_view::npos) return std::nullopt;

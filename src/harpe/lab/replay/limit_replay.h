@@ -1,10 +1,11 @@
 #pragma once
 /// \file
-/// The optimizers driven over a recorded run: each window takes what was recorded under its
-/// setting, in proportion to its steps. A run holds one mean a setting and nothing of how steps
-/// scatter, so an early end of a window cannot be shown: the length of Harpe's windows is given.
+/// Replay of the optimizers over a recorded run: each window takes the recorded time and energy of
+/// its setting, in proportion to its steps. A run has one mean per setting and no scatter of steps,
+/// so an early end of a window cannot be replayed: the length of Harpe's windows is given.
 ///
-/// Steps count from 1; 0 is before the first. What an epoch's end sets has the step that ended.
+/// Steps count from 1; 0 is before the first step. A setting at the end of an epoch has the number
+/// of the step that ended.
 
 #include <cstdint>
 #include <optional>
@@ -19,19 +20,19 @@
 
 namespace harpe::lab {
 
-/// A profiling run of Zeus as its monitor logged it: one CSV row for each window, with
-/// `start_time`, `window_name` ending in `_<watts>`, `elapsed_time` (s), `gpu0_energy`, ... (J).
+/// A profiling run of Zeus in the log of its monitor: one CSV row per window, with `start_time`,
+/// `window_name` ending in `_<watts>`, `elapsed_time` (s), `gpu0_energy`, ... (J).
 struct RecordedRun {
-  zeus::Knob knob;                              ///< the limits that were measured
-  std::vector<zeus::Measurement> measurements;  ///< one a setting of the knob; joules of all GPUs
+  zeus::Knob knob;                              ///< the measured limits
+  std::vector<zeus::Measurement> measurements;  ///< one per setting of the knob; joules of all GPUs
   int gpus = 0;
 };
 
-/// Reads a run. Ignores windows with other names. Diagnostics: a missing column, a cell that is no
-/// number above 0, limits out of order, a limit twice, no window at all.
+/// Reads a run. Ignores windows with other names. Fails if a column is missing, a cell is not a
+/// number above 0, limits are out of order, a limit occurs twice, or there is no window.
 Result<RecordedRun> parse_recorded_run(std::string_view text, const std::string& file);
 
-/// How many steps a recorded window has: Zeus's profile_steps.
+/// Number of steps of a recorded window: Zeus's profile_steps.
 inline constexpr int kRecordedSteps = 40;
 
 struct SetCall {
@@ -43,14 +44,14 @@ struct SetCall {
 struct ProfilingReplay {
   std::optional<std::size_t> choice;
   std::vector<SetCall> set_calls;
-  std::vector<std::size_t> order;  ///< in which settings were measured
+  std::vector<std::size_t> order;  ///< settings in the order of measurement
   std::int64_t done_step = 0;
 };
 
 /// \param steps_per_epoch  0: epochs never end
 Result<ProfilingReplay> replay_zeus(const RecordedRun& run, const ZeusOptions& options,
                                     int steps_per_epoch);
-/// \param window_steps  of each window, in place of the options' least and most
+/// \param window_steps  of each window, instead of the options' minimum and maximum
 Result<ProfilingReplay> replay_profiler(const RecordedRun& run, zeus::ProfilerOptions options,
                                         int window_steps, int steps_per_epoch);
 

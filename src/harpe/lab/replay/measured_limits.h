@@ -1,8 +1,8 @@
 #pragma once
 /// \file
-/// The limits of a traced job that were measured, size by size: what a run's first epoch measures
-/// (power_limit/limit_plan.h), what that costs, and which limit its other epochs have. A limit that
-/// was not measured is never used.
+/// The measured limits of a traced job by batch size: the limits that the first epoch of a run
+/// measures (power_limit/limit_plan.h), their cost, and the limit of its other epochs. Limits that
+/// were not measured are never used.
 ///
 /// Not thread-safe.
 
@@ -17,22 +17,23 @@ namespace harpe::lab {
 
 class MeasuredLimits {
  public:
-  /// \param job  must outlive this
+  /// \param job  must outlive this object
   explicit MeasuredLimits(const TracedJob& job);
 
-  /// A run begins. \param epochs  that are to come with this size
-  /// \returns  its first epoch: the mean over the limits measured in it, or under the best where
-  /// nothing is worth measuring any more
+  /// Measures limits in the first epoch of a run. Returns that epoch: the mean over the limits
+  /// measured in it, or the epoch under the best limit if none is worth measuring.
+  /// \param epochs  remaining with this size
   TracedLimit first_epoch(const TracedSize& size, double epochs);
-  /// Of the measured ones, the cheapest; after `first_epoch`.
+  /// Returns the cheapest measured limit. Must be called after `first_epoch`.
   const TracedLimit& best(const TracedSize& size) const;
-  /// How many were measured with a size.
+  /// Returns the number of limits measured with a size.
   std::size_t count(int batch_size) const;
 
  private:
-  /// When nothing more was worth measuring: with no more epochs and measurements, nothing is.
+  /// The state in which nothing was worth measuring: with no more epochs and no new measurements,
+  /// nothing is.
   struct Settled {
-    std::size_t measured = 0;  ///< with all sizes
+    std::size_t measured = 0;  ///< number with all sizes
     double epochs = -1;
   };
 

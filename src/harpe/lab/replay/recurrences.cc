@@ -154,7 +154,7 @@ std::vector<zeus::KnownEpochs> known_epochs(const Recurrences& recurrences) {
         known.try_emplace(one.batch_size, zeus::KnownEpochs{one.batch_size, 0, 0}).first->second;
     all.epochs = (all.epochs * all.runs + one.epochs) / (all.runs + 1);
     ++all.runs;
-    // The newest: the first of a size has profiled its limits.
+    // Keeps the newest cost: the first recurrence of a size also profiled its limits.
     if (one.tries == 1) all.epoch_cost = one.cost / one.epochs;
   }
   std::vector<zeus::KnownEpochs> list;

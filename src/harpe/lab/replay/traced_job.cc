@@ -51,7 +51,7 @@ std::vector<TracedSize> traced_sizes(const Traces& traces, const TracedDataset& 
   return with_both;
 }
 
-/// From the highest limit down, as Zeus: the first of equals.
+/// Returns the cheapest limit; of equals the highest, as Zeus chooses it.
 std::size_t cheapest_limit(const TracedJob& job, const TracedSize& size) {
   std::size_t best = size.limits.size() - 1;
   for (std::size_t i = best; i-- > 0;) {

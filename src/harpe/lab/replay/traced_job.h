@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// A recurring job as the traces have it: what each batch size takes to its target, and what an
-/// epoch takes under each power limit. The jobs are those of Zeus's evaluation (NSDI'23, table 1).
+/// A recurring job in the traces: epochs to target of each batch size, and time and energy of an
+/// epoch under each power limit. The jobs are those of Zeus's evaluation (NSDI'23, table 1).
 
 #include <optional>
 #include <span>
@@ -21,36 +21,37 @@ struct TracedLimit {
 
 struct TracedSize {
   int batch_size = 0;
-  std::vector<std::optional<int>> runs;  ///< epochs to target; none: never reached
+  std::vector<std::optional<int>> runs;  ///< epochs to target; nullopt: never reached
   std::vector<TracedLimit> limits;       ///< rising
-  std::size_t best = 0;                  ///< of the limits: cheapest
+  std::size_t best = 0;                  ///< position of the cheapest limit
 
   bool always_converges() const;
-  double mean_epochs() const;  ///< of those that converged
-  /// Of an epoch in which all limits are profiled: the mean over them.
+  double mean_epochs() const;  ///< of the runs that converged
+  /// Returns an epoch in which all limits are profiled: the mean over them.
   TracedLimit profiled() const;
 };
 
-/// The number of recurrences that Harpe is told beforehand.
+/// The number of recurrences that Harpe knows in advance.
 struct Horizon {
   bool is_known = false;  ///< each job's own number
-  int recurrences = 0;    ///< otherwise; 0: it is told none
+  int recurrences = 0;    ///< otherwise this number; 0: unknown
   int of(int own) const { return is_known ? own : recurrences; }
 };
 
 struct TracedJob {
   std::string dataset;
   zeus::RecurringJob job;         ///< sizes, default, eta, beta, max_epochs, max_power, recurrences
-  std::vector<TracedSize> sizes;  ///< as those of `job`
-  std::size_t first = 0;          ///< of the sizes: the default
-  Horizon horizon = {};           ///< `job.recurrences` are replayed, whatever this is
+  std::vector<TracedSize> sizes;  ///< in the order of those of `job`
+  std::size_t first = 0;          ///< position of the default size
+  /// Does not affect the number that is replayed, `job.recurrences`.
+  Horizon horizon = {};
 
   double epoch_cost(const TracedLimit& limit) const {
     return job.cost(limit.epoch_energy, limit.epoch_time);
   }
-  /// One of the job's sizes.
+  /// Returns one of the job's sizes.
   const TracedSize& size_of(int batch_size) const;
-  /// Of the cheapest size and limit among the sizes of which every run converged.
+  /// Returns the cost of the cheapest size and limit, among the sizes whose runs all converged.
   double oracle_cost() const;
   const TracedSize& oracle() const;
 };
@@ -65,13 +66,13 @@ struct TracedDataset {
   int default_v100, default_a40, default_p100, default_rtx6000;
 };
 std::span<const TracedDataset> traced_datasets();
-/// The same job once for each target that the traces have of it, rising.
+/// Returns the job once for each of its targets in the traces, rising.
 std::vector<TracedDataset> with_each_target(const Traces& traces, const TracedDataset& dataset);
-/// "v100", ...
+/// Returns "v100", ...
 std::span<const char* const> traced_gpus();
 
-/// `kInvalidInput` where the traces have no runs of that job, or none with its default size that
-/// always converges.
+/// Returns the job. Fails with `kInvalidInput` if the traces have no runs of it, or none with its
+/// default size that always converges.
 Result<TracedJob> traced_job(const Traces& traces, const TracedDataset& dataset,
                              const std::string& gpu, double eta);
 

@@ -8,7 +8,7 @@
 namespace harpe::lab {
 namespace {
 
-// What the draws are for.
+// Purposes of random draws.
 constexpr std::uint64_t kRuns = 1, kChoices = 2;
 
 }  // namespace

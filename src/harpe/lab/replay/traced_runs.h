@@ -1,8 +1,8 @@
 #pragma once
 /// \file
-/// What replays of recurring jobs have in common, whether recurrences follow each other or overlap:
-/// runs drawn from a trace, what their epochs cost, and the way that Zeus's simulator chooses
-/// batch sizes (facts as in recurrences.h).
+/// The common parts of replays of recurring jobs, whether recurrences follow each other or overlap:
+/// runs drawn from a trace, the costs of their epochs, and the choice of batch sizes in Zeus's
+/// simulator (facts as in recurrences.h).
 
 #include <cstdint>
 #include <map>
@@ -17,14 +17,14 @@
 
 namespace harpe::lab {
 
-/// Tries of one recurrence; then its job counts as one that does not converge.
+/// Most tries of one recurrence; after them, its job counts as not converging.
 inline constexpr int kMostTries = 20;
 
-/// Draws runs; which ones does not depend on who chooses the sizes.
+/// Random draws of runs. They do not depend on the algorithm that chooses the sizes.
 class TracedRuns {
  public:
   explicit TracedRuns(std::uint64_t seed) : seed_(seed) {}
-  /// Epochs to the target; none: never reached.
+  /// Returns the epochs to the target; nullopt if it was never reached.
   std::optional<int> draw(const TracedSize& size);
 
  private:
@@ -34,25 +34,27 @@ class TracedRuns {
 
 void add_epochs(Recurrence& recurrence, const TracedJob& job, const TracedLimit& limit, int epochs);
 
-/// How many epochs of a run the bound lets pass. \param bound  J; may be infinite
+/// Returns the number of epochs of a run that the bound allows.
+/// \param bound  J; may be infinite
 int epochs_within(double bound, const TracedJob& job, const TracedSize& size);
 
 /// Pruning, then the bandit of Zeus's simulator, which needs two observations of each size.
 class ZeusChooser {
  public:
-  /// \param job  must outlive this
+  /// \param job  must outlive this object
   ZeusChooser(const zeus::RecurringJob& job, std::uint64_t seed);
 
-  /// Of a run whose result comes next, but for runs that were not chosen here.
+  /// Returns the size of a run whose result is passed to `observe` next, apart from results of
+  /// other runs.
   Result<int> next();
-  /// While pruning, only the result of the size that was asked for steers it; of other runs it is
-  /// kept for the bandit.
+  /// Adds a result. During pruning, only the result of the requested size steers it; results of
+  /// other runs are kept for the bandit.
   void observe(int size, double cost, bool converged);
 
  private:
   const zeus::RecurringJob& job_;
   zeus::Draws draws_;
-  std::optional<int> awaited_;  ///< by pruning
+  std::optional<int> awaited_;  ///< size that pruning has requested
   std::map<int, std::vector<zeus::ExplorationResult>> explored_;
   std::map<int, std::vector<double>> rewards_;
 };

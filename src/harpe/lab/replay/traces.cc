@@ -14,7 +14,7 @@ constexpr std::array kTrainColumns{"dataset",    "network",       "optimizer",
 constexpr std::array kPowerColumns{"dataset",     "network",        "optimizer",    "batch_size",
                                    "power_limit", "time_per_epoch", "average_power"};
 
-/// The first columns of both files.
+/// Returns the key in the first columns, which both files have.
 TraceKey key_of(CsvTable& table) {
   return {table.text(0), table.text(1), table.text(2), table.count(3)};
 }
@@ -45,7 +45,7 @@ Result<std::vector<PowerRow>> parse_power_rows(std::string_view text, const std:
     PowerRow row;
     row.key = key_of(table);
     row.power_limit = table.count(4);
-    // What takes no time or power is no measurement.
+    // A measurement has a time and a power above 0.
     row.epoch_time.value = table.number(5, 1e-9);
     row.average_power.value = table.number(6, 1e-9);
     rows.push_back(std::move(row));

@@ -1,8 +1,8 @@
 #pragma once
 /// \file
-/// Zeus's traces of trainings: how many epochs a run took to its target with each batch size, and
-/// what an epoch took on a GPU under each power limit (Zeus, NSDI'23, section 6.1; the files are
-/// those of its repository).
+/// Zeus's traces of trainings: the epochs that a run took to its target with each batch size, and
+/// the time and power of an epoch on a GPU under each power limit (Zeus, NSDI'23, section 6.1; the
+/// files are those of its repository).
 
 #include <optional>
 #include <string>
@@ -14,7 +14,7 @@
 
 namespace harpe::lab {
 
-/// What a row of either file is of.
+/// The training that a row of either file describes.
 struct TraceKey {
   std::string dataset, network, optimizer;
   int batch_size = 0;
@@ -24,7 +24,7 @@ struct TraceKey {
 struct TrainRow {
   TraceKey key;
   double target_metric = 0;
-  std::optional<int> target_epoch;  ///< none: this run never reached that metric
+  std::optional<int> target_epoch;  ///< nullopt: this run never reached that metric
 };
 
 struct PowerRow {
@@ -34,7 +34,7 @@ struct PowerRow {
   Watts average_power{};
 };
 
-/// Columns may be in any order; others are left out. All rows that are wrong are named.
+/// Parses a file. Columns may be in any order; other columns are ignored. Reports all wrong rows.
 Result<std::vector<TrainRow>> parse_train_rows(std::string_view text, const std::string& file);
 Result<std::vector<PowerRow>> parse_power_rows(std::string_view text, const std::string& file);
 

@@ -58,7 +58,7 @@ zeus::KnobActions ZeusOptimizer::on_epoch_end() {
   keeps_windows_ = keeps_windows_ || began_epoch_with_current_;
   if (keeps_windows_) {
     if (window_is_open_) {
-      // The step that ends here counts now; its successor's beginning only opens the window again.
+      // The step that ends here counts now; the beginning of the next step only reopens the window.
       actions.push_back({zeus::KnobAction::Kind::kCloseWindow});
       window_is_open_ = false;
       window_is_complete_ = --steps_ == 0;

@@ -2,18 +2,19 @@
 /// \file
 /// The power limit optimizer of Zeus (You et al., NSDI 2023, section 4.1) as a state machine: every
 /// limit from the highest to the lowest is warmed up and measured for a number of steps, then the
-/// selector chooses. An epoch that ends cancels the window and begins that limit anew.
+/// selector chooses. The end of an epoch cancels the window, and the limit is measured again from
+/// its warm-up.
 ///
-/// Where epochs are too short for that to ever finish a limit, Zeus itself repeats one limit for
-/// ever. Here, an epoch that began and ended under one limit without finishing it is taken as the
-/// sign: from then on windows are kept over the ends of epochs and the limit stays in force.
+/// If epochs are too short to ever finish a limit in this way, Zeus itself repeats one limit for
+/// ever. Here, when an epoch has begun and ended under one limit without finishing it, windows from
+/// then on continue over the ends of epochs, and the limit stays in force.
 ///
 ///   auto optimizer = ZeusOptimizer::make(knob, {});
 ///   carry_out(optimizer->start());
 ///   for each step: carry_out(optimizer->on_step_begin());
 ///
-/// A set action is only given where the setting differs from the last. Pure; not thread-safe; O(1)
-/// an event but for the last choice. Not here: what was in force before is the caller's to restore.
+/// A set action is returned only if the setting changes. Pure; not thread-safe; O(1) per event
+/// except for the final choice. The caller must restore the settings that were in force before.
 
 #include <optional>
 
@@ -31,19 +32,19 @@ struct ZeusOptions {
 
 class ZeusOptimizer {
  public:
-  /// Fails for a wrong selector and for numbers of steps below their least.
+  /// Fails if the selector is wrong or a number of steps is below its minimum.
   static Result<ZeusOptimizer> make(zeus::Knob knob, ZeusOptions options);
 
-  /// Before the first step: sets the highest limit.
+  /// Sets the highest limit. Called before the first step.
   zeus::KnobActions start();
   zeus::KnobActions on_step_begin();
   zeus::KnobActions on_epoch_end();
-  /// What the window that was just closed took. A limit whose figures are no numbers above 0 is
-  /// measured again.
+  /// Receives time and energy of the window that was just closed. A limit whose figures are not
+  /// numbers above 0 is measured again.
   zeus::KnobActions on_window(Seconds time, Joules energy);
 
   bool done() const { return state_ == State::kDone; }
-  /// Once done; none where the knob has no setting.
+  /// Returns the choice once done; nullopt if the knob has no setting.
   std::optional<std::size_t> choice() const { return choice_; }
   const std::vector<zeus::Measurement>& measurements() const { return measurements_; }
   const zeus::Knob& knob() const { return knob_; }
@@ -60,11 +61,11 @@ class ZeusOptimizer {
   zeus::Knob knob_;
   ZeusOptions options_;
   State state_ = State::kReady;
-  std::size_t current_ = 0;  ///< limit to be measured next, or now
+  std::size_t current_ = 0;  ///< limit that is measured now or next
   int steps_ = 0;            ///< until the state ends
   std::optional<std::size_t> set_;
-  bool began_epoch_with_current_ = false;  ///< no limit was finished since the epoch began
-  bool keeps_windows_ = false;             ///< over the ends of epochs
+  bool began_epoch_with_current_ = false;  ///< true if no limit was finished since the epoch began
+  bool keeps_windows_ = false;             ///< true if windows continue over the ends of epochs
   bool window_is_open_ = false, window_is_complete_ = false;
   Seconds time_{};
   Joules energy_{};

@@ -13,18 +13,18 @@
 namespace harpe::lab {
 namespace {
 
-// Figures for all layers and 64 GPUs over those of a tenth of the layers and one GPU a stage.
+// Figures for all layers and 64 GPUs relative to a tenth of the layers and one GPU per stage.
 constexpr double kTimeScale = 10, kEnergyScale = 80;
 constexpr double kMostStages = 1024;
 
-/// Faults of all files.
+/// Diagnostics of all files.
 using Faults = std::vector<Diagnostic>;
 
 void add_to(Faults& faults, std::vector<Diagnostic> of_file) {
   std::ranges::move(of_file, std::back_inserter(faults));
 }
 
-/// Reads a file of the artifact if it is there.
+/// Reads a file of the artifact if it exists.
 /// \param parse  called with the text and the diagnostics of this file
 template <class Parse>
 void read_part(const std::filesystem::path& path, Faults& faults, Parse parse) {
@@ -47,7 +47,7 @@ std::vector<std::filesystem::path> csv_files(const std::filesystem::path& folder
   return files;
 }
 
-/// Whether a published file's `name` means this workload: "bloom" is "bloom-176b".
+/// Returns true if `name` in a published file means this workload: "bloom" is "bloom-176b".
 bool means(const std::string& name, const std::string& workload) {
   return !name.empty() && (workload == name || workload.starts_with(name + '-'));
 }
@@ -57,7 +57,7 @@ std::string with_dashes(std::string name) {
   return name;
 }
 
-/// Reads "gpt3-175b_bf16_mb96.csv" of a workload.
+/// Reads the name of a workload's file, such as "gpt3-175b_bf16_mb96.csv".
 /// \returns  its micro-batches; nullopt for another workload's file
 std::optional<int> micro_batches_of(const std::filesystem::path& file,
                                     const std::string& workload) {
@@ -132,7 +132,7 @@ void read_measured(const std::filesystem::path& folder, Sosp24Artifact& artifact
   });
 }
 
-/// Parses "0.00967 0.00001 0.00002 0.00749", one time a stage.
+/// Parses "0.00967 0.00001 0.00002 0.00749", one time per stage.
 std::vector<Seconds> times_of(CsvTable& table, std::size_t column, int stages) {
   std::vector<Seconds> times;
   std::istringstream words(table.text(column));
@@ -199,7 +199,7 @@ std::vector<MeasuredWorkload> parse_constants(std::string_view text, Diagnostics
     workload.blocking_power = {table.number(5, 0)};
     workload.fixed_extra = {table.number(6, 0)};
     workload.load = times_of(table, 7, workload.stages);
-    // The name becomes one of a file.
+    // The name becomes a file name.
     if (workload.workload.empty() || workload.workload.find('/') != std::string::npos)
       table.refuse(1, "expected the name of a workload");
     workloads.push_back(std::move(workload));

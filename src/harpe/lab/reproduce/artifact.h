@@ -10,8 +10,8 @@
 ///   measured/constants.csv               what else an iteration takes
 ///   measured/measured_plans.csv          time and energy of every plan that ran
 ///
-/// Whatever is not there is left out of the tables. In the folders of frontiers GPU has `_` for
-/// `-`, and WORKLOAD may be its first part alone (`bloom` for `bloom-176b`).
+/// Missing files are left out of the tables. In the folders of frontiers, GPU has `_` instead of
+/// `-`, and WORKLOAD may be its first part only (`bloom` for `bloom-176b`).
 
 #include <filesystem>
 #include <map>
@@ -28,20 +28,20 @@ namespace harpe::lab {
 
 // Savings as Perseus's evaluation computes them (SOSP'24, section 6). Pure functions.
 
-/// Time and energy of one iteration of one pipeline, of all its GPUs, with blocking.
+/// Time and energy of one iteration of one pipeline, over all its GPUs, including blocking.
 struct IterationFigures {
   Seconds time{};
   Joules energy{};
 };
 
-/// Returns what the iteration takes if the pipeline waits until then.
+/// Returns the figures of an iteration whose pipeline waits until `end`.
 /// \param waiting_power  of all GPUs of the pipeline together
 IterationFigures waiting_until(const IterationFigures& iteration, Seconds end, Watts waiting_power);
 
-/// Data-parallel pipelines of which one is a straggler.
+/// Data-parallel pipelines, one of which is a straggler.
 struct StragglingJob {
   int pipelines = 1;
-  double slowdown = 1;  ///< of the straggler's iteration over a healthy one at all-max
+  double slowdown = 1;  ///< of the straggler: its iteration time over a healthy one's at all-max
   Watts waiting_power{};
 
   /// Returns the energy of an iteration of all pipelines.
@@ -52,14 +52,15 @@ struct StragglingJob {
                 Seconds end) const;
 };
 
-/// Returns by how many percent the energy is less than the baseline's.
+/// Returns by how many percent the energy is below the baseline's.
 double saving_percent(Joules energy, Joules baseline);
 
-/// A profile of the emulation, with what was published of it.
+/// A profile of the emulation, with its published results.
 struct EmulatedWorkload {
-  /// Of one number of micro-batches.
+  /// Results for one number of micro-batches.
   struct Published {
-    /// Perseus's frontier, slowest first; a tenth of the layers, one GPU a stage. Empty: missing.
+    /// Perseus's frontier, slowest first, for a tenth of the layers and one GPU per stage. Empty if
+    /// missing.
     std::vector<IterationFigures> frontier = {};
     std::optional<IterationFigures> envpipe = {};  ///< on the same scale
   };
@@ -74,7 +75,7 @@ struct MeasuredWorkload {
   Profile profile = {};
   int stages = 0, micro_batches = 0, gpus_per_stage = 1;
   Watts blocking_power{};
-  std::vector<Seconds> load = {};  ///< ahead of each forward, one a stage
+  std::vector<Seconds> load = {};  ///< before each forward, one per stage
   Seconds fixed_extra{};           ///< of an iteration
   std::optional<IterationFigures> all_max = {};
   std::vector<IterationFigures> perseus = {};  ///< measured plans, in the order of their numbers
@@ -83,13 +84,13 @@ struct MeasuredWorkload {
 struct Sosp24Artifact {
   std::vector<EmulatedWorkload> emulated = {};
   std::vector<MeasuredWorkload> measured = {};
-  std::vector<std::string> skipped = {};  ///< files of profiles without a GPU in their names
+  std::vector<std::string> skipped = {};  ///< profile files without a GPU in their names
 };
 
-/// \returns  all faults of all files; `kInvalidInput` if the folder has none of them
+/// Reads the folder. Reports all faults of all files, and `kInvalidInput` if it has none of them.
 Result<Sosp24Artifact> read_sosp24(const std::filesystem::path& folder);
 
-// Each parses one file and reports all its faults:
+// Each function parses one file and reports all its faults:
 std::vector<IterationFigures> parse_published_frontier(std::string_view text,
                                                        Diagnostics& diagnostics);
 struct PublishedEnvPipe {
@@ -99,9 +100,9 @@ struct PublishedEnvPipe {
 };
 std::vector<PublishedEnvPipe> parse_published_envpipe(std::string_view text,
                                                       Diagnostics& diagnostics);
-/// Returns workloads without profiles and plans, which other files have.
+/// Returns workloads without profiles and plans, which are in other files.
 std::vector<MeasuredWorkload> parse_constants(std::string_view text, Diagnostics& diagnostics);
-/// Adds all-max and plans to the workloads they are of; rows of others are ignored.
+/// Adds all-max and plans to their workloads; ignores rows of other workloads.
 void parse_measured_plans(std::string_view text, std::vector<MeasuredWorkload>& workloads,
                           Diagnostics& diagnostics);
 

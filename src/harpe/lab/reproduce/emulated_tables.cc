@@ -11,15 +11,16 @@
 namespace harpe::lab {
 namespace {
 
-// Strong scaling: all pipelines together have so many micro-batches, of 8 stages with 8 GPUs each.
+// Strong scaling: all pipelines together have `kGlobalBatch` micro-batches; each has 8 stages
+// of 8 GPUs.
 constexpr int kGlobalBatch = 1536, kStages = 8, kGpusOfStage = 8;
 constexpr int kMicroBatches[] = {96, 48, 24, 12};
 
 /// Constants of the emulation for a GPU.
 struct PublishedGpu {
-  std::string_view name;  ///< how its name begins
+  std::string_view name;  ///< prefix of its name
   Watts blocking_power;
-  /// The published frontiers of an A40 have 19 times as many points: a finer unit.
+  /// Finer for the A40, whose published frontiers have 19 times as many points.
   Seconds unit;
 };
 constexpr PublishedGpu kPublishedGpus[] = {{"a100", Watts{83.64}, Seconds{1e-3}},
@@ -36,7 +37,7 @@ struct Planned {
   std::function<Result<IterationFigures>(Seconds end)> until;
 };
 
-/// By the evaluation's rules: the baseline ends when the fastest plan does.
+/// Returns plans by the evaluation's rules: the baseline ends at the same time as the fastest plan.
 /// \param points  slowest first
 Planned published_rules(std::span<const IterationFigures> points, const IterationFigures& all_max,
                         Watts waiting_power) {
@@ -46,7 +47,7 @@ Planned published_rules(std::span<const IterationFigures> points, const Iteratio
           .least_energy = *std::ranges::min_element(points, {}, &IterationFigures::energy),
           .until = [points](Seconds end) -> Result<IterationFigures> {
             IterationFigures best = points.back();
-            // Of published points some end a rounding error after `end`.
+            // Some published points end a rounding error after `end`.
             constexpr Seconds kRounding{1e-9};
             for (const IterationFigures& point : points)
               if (point.time <= end + kRounding && point.energy < best.energy) best = point;
@@ -54,7 +55,7 @@ Planned published_rules(std::span<const IterationFigures> points, const Iteratio
           }};
 }
 
-/// The rows of one pipeline, filled way by way.
+/// The rows of one pipeline, filled one column at a time.
 class Rows {
  public:
   Rows(const EmulatedWorkload& workload, int micro_batches, Watts waiting_power)
@@ -78,7 +79,7 @@ class Rows {
 
   using Column = std::optional<double> ReproducedRow::*;
 
-  /// \param all_max_time  in real times, whatever the baseline of the savings is
+  /// \param all_max_time  real time at all-max, whatever the baseline of the savings is
   Status fill(const Planned& planned, Seconds all_max_time, Column column) {
     for (ReproducedRow& row : rows_) {
       if (row.what == "intrinsic_slowdown_percent")
@@ -188,7 +189,7 @@ Result<ReproducedRows> emulated_rows(const EmulatedWorkload& workload, int micro
     }
   }
   ReproducedRows table;
-  // Its curves do not fit every profile; Harpe's plans need none.
+  // Perseus's curves do not fit every profile; Harpe's plans need no curves.
   const Result<IterationFigures> baseline = fill_recomputed(rows, frontier, unit, waiting_power);
   if (!baseline.ok())
     table.notes.push_back("Perseus's published algorithm: " + baseline.error().text());
@@ -204,7 +205,8 @@ Result<ReproducedRows> emulated_rows(const EmulatedWorkload& workload, int micro
 
 namespace {
 
-/// Returns the distance of published points, in whole microseconds; nullopt if there are none.
+/// Returns the mean time between published points, in whole microseconds; nullopt if there are
+/// fewer than two.
 std::optional<Seconds> published_unit(const EmulatedWorkload& workload, int micro_batches) {
   const auto published = workload.published.find(micro_batches);
   if (published == workload.published.end()) return std::nullopt;

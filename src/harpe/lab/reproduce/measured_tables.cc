@@ -8,7 +8,7 @@
 namespace harpe::lab {
 namespace {
 
-/// Returns the profile with data loading as a part of each forward: it runs right before it.
+/// Returns the profile with data loading as a part of each forward, which it directly precedes.
 Profile with_load(const Profile& profile, std::span<const Seconds> load, Watts blocking_power) {
   std::vector<InstructionProfile> entries(profile.entries().begin(), profile.entries().end());
   for (InstructionProfile& entry : entries) {
@@ -42,7 +42,7 @@ struct MeasuredPipeline {
   }
 };
 
-/// The plans of an algorithm: all-max, the fastest, and that of a healthy pipeline that waits.
+/// The plans of an algorithm: all-max, the fastest, and the plan of a healthy pipeline that waits.
 struct Ways {
   IterationFigures all_max, fastest;
   std::function<Result<IterationFigures>(Seconds end)> until;
@@ -64,8 +64,8 @@ Status fill(std::vector<ReproducedRow>& rows, const Ways& ways, Watts waiting_po
   return ok_status();
 }
 
-/// Of measured plans the evaluation takes the last for table 3, and the slowest that ends in time
-/// for table 4.
+/// Fills in the measured plans. The evaluation uses the last one for table 3, and the slowest one
+/// that ends in time for table 4.
 Status fill_published(std::vector<ReproducedRow>& rows, const MeasuredPipeline& pipeline) {
   const MeasuredWorkload& workload = pipeline.workload;
   if (!workload.all_max || workload.perseus.empty()) return ok_status();
@@ -82,7 +82,7 @@ Status fill_published(std::vector<ReproducedRow>& rows, const MeasuredPipeline& 
 
 Status fill_recomputed(std::vector<ReproducedRow>& rows, const MeasuredPipeline& pipeline,
                        const Frontier& frontier, std::optional<Seconds> unit) {
-  // These profiles have the clocks alone that some measured plan used, often two or three.
+  // These profiles have only the clocks that a measured plan used, often two or three.
   plan::PerseusOptions options{.lines_through_few_points = true};
   if (unit) options.unit = *unit;
   const plan::PerseusFrontier found = HARPE_TRY(plan::PerseusFrontier::find(frontier, options));

@@ -5,10 +5,10 @@
 ///   const auto artifact = harpe::lab::read_sosp24("sosp24");
 ///   for (const auto& table : harpe::lab::tables_of(*artifact, {})) rows(table.compute());
 ///
-/// Each value comes three times: as published; by Perseus's published algorithm from the profile
+/// Each value is given three times: as published; by Perseus's published algorithm from the profile
 /// alone; and by Harpe. Published values follow the evaluation's own rules: the all-max baseline
-/// ends when the fastest plan does, and planned times and energies stand for real ones. Harpe's
-/// follow from real times and energies of the clocks it chose.
+/// ends when the fastest plan does, and planned times and energies replace actual ones. Harpe's
+/// values use the actual times and energies of the clocks that it chose.
 ///
 /// Pure; tables may be computed by several threads at once.
 
@@ -29,19 +29,20 @@ struct ReproducedRow {
   int micro_batches = 0;                ///< of a pipeline
   double straggler = 1;                 ///< slowdown of one pipeline; 1: none
   std::optional<double> published = {};
-  std::optional<double> recomputed = {};  ///< planned figures, as published ones are
-  std::optional<double> by_clocks = {};   ///< the same plans with the real figures of their clocks
+  std::optional<double> recomputed = {};  ///< planned figures, like the published ones
+  /// The same plans with the actual figures of their clocks.
+  std::optional<double> by_clocks = {};
   std::optional<double> harpe = {};
 };
 
-/// The rows of one table, and what could not be recomputed for it and why.
+/// The rows of one table, and notes on the values that could not be recomputed and why.
 struct ReproducedRows {
   std::vector<ReproducedRow> rows = {};
   std::vector<std::string> notes = {};
 };
 
 struct ReproduceOptions {
-  std::optional<Watts> blocking_power = {};  ///< of GPUs whose emulation published none
+  std::optional<Watts> blocking_power = {};  ///< of GPUs without a published one
   std::optional<Seconds> unit = {};          ///< see `PerseusOptions`; default: that of the
                                              ///< published frontier, else by GPU
 };
@@ -52,17 +53,18 @@ struct ReproducedTable {
   std::function<Result<ReproducedRows>()> compute = {};
 };
 
+/// Returns all tables. Fails with `kInvalidInput` if the blocking power of a GPU is not known.
 /// \param artifact  must outlive the tables
-/// \returns  `kInvalidInput` for a GPU whose blocking power is not known
 Result<std::vector<ReproducedTable>> tables_of(const Sosp24Artifact& artifact,
                                                const ReproduceOptions& options);
 
-/// Emulation: savings of 1,024 to 8,192 GPUs, with and without a straggler (figures 7 and 8, table
-/// 6). Harpe's plan for a straggler's time is the one of least energy, waiting included.
+/// Returns the rows of an emulation: savings of 1,024 to 8,192 GPUs, with and without a straggler
+/// (figures 7 and 8, table 6). For the time of a straggler Harpe uses the plan of least energy,
+/// waiting included.
 Result<ReproducedRows> emulated_rows(const EmulatedWorkload& workload, int micro_batches,
                                      Watts blocking_power, Seconds unit);
-/// Measured runs: saving and slowdown of the fastest plan (table 3), savings of one pipeline that
-/// waits for a straggler (table 4).
+/// Returns the rows of measured runs: saving and slowdown of the fastest plan (table 3), and
+/// savings of one pipeline that waits for a straggler (table 4).
 Result<ReproducedRows> measured_rows(const MeasuredWorkload& workload, std::optional<Seconds> unit);
 
 /// Slowdowns of the straggler in the tables.
