@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Which batch size the next recurrence of a job is given.
+/// Choice of the batch size of a job's next recurrence.
 
 #include <optional>
 #include <span>
@@ -18,15 +18,15 @@ struct BatchSizeChoice {
   std::string why;  ///< in a few words, for people
 };
 
-/// The converged trial of least cost; null: none has converged.
+/// Returns the converged trial of least cost; null if none has converged.
 const Trial* cheapest_trial(const RecurringJob& job, std::span<const Trial> trials);
 
-/// As Zeus chooses: by pruning, then by Thompson sampling among what is left, each size by its
-/// newest `window` results. While a result that pruning needs is under way, others are given the
-/// size of least cost so far.
+/// Chooses as Zeus does: by pruning, then by Thompson sampling among the remaining sizes, each by
+/// its newest `window` results. While a result that pruning needs is pending, other recurrences get
+/// the size of least cost so far. Fails with `kInfeasible` if no size converges. O(trials + sizes x
+/// rounds).
 /// \param trials  all, by number
-/// \param draws   used for Thompson sampling alone
-/// Fails with `kInfeasible` where no size converges. O(trials + sizes x rounds).
+/// \param draws   used only for Thompson sampling
 Result<BatchSizeChoice> choose_as_zeus(const RecurringJob& job, std::span<const Trial> trials,
                                        Draws& draws);
 

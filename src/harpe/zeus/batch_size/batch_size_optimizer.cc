@@ -12,9 +12,9 @@
 namespace harpe::zeus {
 namespace {
 
-// Epochs may turn out cheaper than those before.
+// Later epochs may be cheaper than earlier ones.
 constexpr double kLeastEpochCost = 0.95;
-// A run takes up to so many times the epochs that others of its size took, on another GPU.
+// A run takes up to this multiple of the epochs that others of its size took on another GPU.
 constexpr double kKnownEpochs = 1.25;
 
 Error no_such_trial(int trial, int batch_size) {
@@ -25,7 +25,7 @@ Error no_such_trial(int trial, int batch_size) {
 Status check_report(const RecurringJob& job, const TrialReport& report, const Trial& trial) {
   using Optimizer = BatchSizeOptimizer;
   Diagnostics diagnostics;
-  // What is NaN is not within any bounds either.
+  // The negated comparisons also reject NaN.
   if (!(report.time.value >= 0 && std::isfinite(report.time.value))) {
     diagnostics.add("time must be a number of seconds from 0");
   }
@@ -108,7 +108,7 @@ TrialVerdict BatchSizeOptimizer::judge(const Trial& trial, double metric) const 
   }
   verdict.last_epoch = last_epoch(trial, verdict.bound);
   using Reason = TrialVerdict::Reason;
-  // Zeus has a training that reached its target beyond the bound run again.
+  // Zeus repeats a training that reached its target beyond the bound.
   const bool is_over = verdict.cost > verdict.bound;
   const bool counts = !is_over || job_.algorithm == BatchSizeAlgorithm::kHarpe;
   if (counts && job_.reaches(metric)) {
@@ -140,7 +140,7 @@ int BatchSizeOptimizer::last_epoch(const Trial& trial, double bound) const {
   return trial.epochs + static_cast<int>(std::max(0.0, left));
 }
 
-/// Its metric says so, of Harpe's jobs.
+/// Returns true if the trial's metric will not reach the target. Always false with Zeus's rules.
 bool BatchSizeOptimizer::has_no_hope(const Trial& trial, int last_epoch) const {
   if (job_.algorithm != BatchSizeAlgorithm::kHarpe) return false;
   const auto comes_later = [&trial](const KnownEpochs& known) {
@@ -158,7 +158,7 @@ bool BatchSizeOptimizer::has_no_hope(const Trial& trial, int last_epoch) const {
                          .last_epoch = last_epoch});
 }
 
-/// Of those that ended without the target, and of all but the newest that converged.
+/// Clears the metrics of trials that ended without the target, and of older converged trials.
 void BatchSizeOptimizer::forget_metrics() {
   std::size_t kept = 0;
   for (Trial& trial : std::views::reverse(trials_)) {
@@ -191,7 +191,7 @@ Result<TrialVerdict> BatchSizeOptimizer::report(const TrialReport& report, Secon
                         .converged = trial->converged,
                         .cost = job_.cost(trial->energy, trial->time)};
   }
-  // A lease of 0: it was given up by its own client.
+  // A lease of 0 means that the trial was given up by its client, or retracted.
   if (trial->status == Trial::Status::kFailed && trial->lease == Seconds{0}) {
     return Error::of(ErrorCode::kConflict,
                      "trial " + std::to_string(report.trial) + " was given up or taken back");
@@ -210,7 +210,7 @@ Result<TrialVerdict> BatchSizeOptimizer::report(const TrialReport& report, Secon
   trial->time = report.time;
   trial->energy = report.energy;
   trial->heard = heard_ = now;
-  // Zeus's rules know no metric but the last.
+  // Zeus's rules use only the last metric.
   if (job_.algorithm == BatchSizeAlgorithm::kHarpe) {
     trial->metrics.add(report.epoch, report.metric);
   }
@@ -270,8 +270,9 @@ Result<std::vector<int>> BatchSizeOptimizer::retract(int trial, Seconds now) {
   return retract_ended_by(wrong);
 }
 
-/// Those that cost more than `wrong` and not more than the bound without it, and that ended after
-/// it with epochs left: their results would keep sizes from being tried.
+/// Retracts the trials that cost more than `wrong` but not more than the bound without it, and that
+/// ended after it with epochs left: their results would keep sizes from being tried. Returns the
+/// numbers of these trials.
 std::vector<int> BatchSizeOptimizer::retract_ended_by(const Trial& wrong) {
   const auto cost_of = [this](const Trial& one) { return job_.cost(one.energy, one.time); };
   const double bound = cheapest_ && job_.beta ? *job_.beta * cost_of(*cheapest_)
@@ -302,7 +303,7 @@ std::vector<int> BatchSizeOptimizer::expire(Seconds now) {
 
 Status BatchSizeOptimizer::make_room() {
   if (trials_.size() < kMostTrials) return ok_status();
-  // Explorations stay: pruning is played again from them.
+  // Explorations stay, because pruning is replayed from them.
   const auto oldest = std::ranges::find_if(trials_, [](const Trial& trial) {
     return trial.status == Trial::Status::kFailed ||
            (trial.has_result() && trial.kind != Trial::Kind::kExploration);

@@ -1,16 +1,17 @@
 #pragma once
 /// \file
-/// One recurring job's life: gives out batch sizes, follows the trials by their reports, says when
-/// one is to stop, and remembers what came out. A value: the same calls at the same times make the
-/// same choices, and `batch_size_optimizer_json` has all of it.
+/// The optimizer of one recurring job's batch size: it gives out batch sizes, follows the trials by
+/// their reports, decides when a trial stops, and remembers the results. A value type: the same
+/// calls at the same times make the same choices, and `batch_size_optimizer_json` contains its
+/// whole state.
 ///
 ///   harpe::zeus::BatchSizeOptimizer optimizer(job, {.seed = 1});
 ///   auto trial = optimizer.next(now);                        // a recurrence begins
 ///   auto verdict = optimizer.report({.trial = trial->number, ...}, now);   // after each epoch
 ///
-/// A trial has a lease: it may be silent for a while, which is learned from its own epochs. One
-/// that is silent for longer has failed, and what it explored is explored again; so one that was
-/// killed never blocks the job. Should it be heard again, its reports count after all.
+/// A trial has a lease: the longest time without a report, which is learned from the trial's own
+/// epochs. When the lease expires, the trial has failed, and its batch size is explored again, so
+/// that a killed trial never blocks the job. If the trial reports again later, its reports count.
 
 #include <optional>
 #include <string>
@@ -26,45 +27,46 @@
 
 namespace harpe::zeus {
 
-/// After an epoch; time and energy count from the beginning of the trial.
+/// The report of a trial after an epoch. Time and energy count from the start of the trial.
 struct TrialReport {
   int trial = 0;  ///< its number
   int batch_size = 0;
-  int epoch = 0;  ///< that has ended, from 1
+  int epoch = 0;  ///< completed epochs, from 1
   Seconds time{};
   Joules energy{};
-  double metric = 0;  ///< NaN: the target is not met
+  double metric = 0;  ///< NaN does not meet the target
 };
 
-/// What a trial is to do.
+/// The optimizer's response to a report: whether the trial continues.
 struct TrialVerdict {
   enum class Reason : unsigned char {
     kGoOn,
-    kReached,    ///< the target, within the cost bound
-    kTooCostly,  ///< beyond `beta` times the least cost
+    kReached,    ///< the target was reached within the cost bound
+    kTooCostly,  ///< beyond the cost bound, or not worth another epoch
     kMaxEpochs,
-    kWillNotReach,  ///< the target in the epochs it may have, by its metric (metric_curve.h)
-    kReported,      ///< it had come to its end before
+    /// Its metric will not reach the target in its remaining epochs (metric_curve.h).
+    kWillNotReach,
+    kReported,  ///< the trial had already ended
   };
   Reason reason = Reason::kGoOn;
   bool stop = false;
   bool converged = false;
   double cost = 0;     ///< J, so far
-  double bound = 0;    ///< J; infinite where there is none
-  int last_epoch = 0;  ///< that it may have, of `max_epochs` and within the bound
+  double bound = 0;    ///< J; infinite if there is no bound
+  int last_epoch = 0;  ///< last epoch that `max_epochs` and the bound allow
 };
 
 class BatchSizeOptimizer {
  public:
-  /// Before its first report.
+  /// Lease before the first report.
   static constexpr Seconds kFirstLease{24.0 * 3600};
-  /// A lease after that: at least so long, and so many times the longest epoch.
+  /// Later leases: `kLeaseEpochs` times the longest epoch, and at least `kShortestLease`.
   static constexpr Seconds kShortestLease{600};
   static constexpr double kLeaseEpochs = 10;
-  /// Trials that are remembered; the oldest with an end go first. `cheapest` may be one that is
-  /// gone.
+  /// Most trials that are remembered. The oldest one with an end is removed first, so `cheapest`
+  /// may refer to a removed trial.
   static constexpr std::size_t kMostTrials = 2000;
-  /// Trials that converged whose metrics are remembered: the newest.
+  /// Most converged trials whose metrics are remembered: the newest ones.
   static constexpr std::size_t kMostCurves = 16;
   /// Limits of a report. The mean power since the report before is at most `kMostPower` times the
   /// job's `max_power`, with `kCounterLag` added to the time because counters lag. An epoch takes
@@ -73,13 +75,13 @@ class BatchSizeOptimizer {
   static constexpr Seconds kCounterLag{1};
   static constexpr Seconds kShortestEpoch{0.001};
 
-  /// \param now    from which `heard` counts
-  /// \param prior  for Harpe's algorithm alone; no part of what is stored
+  /// \param now    initial value of `heard`
+  /// \param prior  for Harpe's algorithm only; not part of the stored state
   BatchSizeOptimizer(RecurringJob job, Draws draws, Seconds now = {},
                      const PayBackPrior& prior = {});
 
   const RecurringJob& job() const { return job_; }
-  /// By number.
+  /// Returns the trials by rising number.
   const std::vector<Trial>& trials() const { return trials_; }
   const Trial* find(int trial) const;
 
@@ -87,30 +89,30 @@ class BatchSizeOptimizer {
     Trial trial;
     std::string why;
   };
-  /// A recurrence begins. `kInfeasible`: no batch size converges; `kUnavailable`: `kMostTrials` are
-  /// under way.
+  /// Begins a recurrence. Fails with `kInfeasible` if no batch size converges, with `kUnavailable`
+  /// if `kMostTrials` trials are under way.
   Result<Given> next(Seconds now);
-  /// `kNotFound`: there is no such trial with that batch size; `kConflict`: it was given up;
-  /// `kInvalidInput`: a number that cannot be, or more energy than the job's GPUs can draw in that
-  /// time. What fails changes nothing.
+  /// Handles a report. Fails with `kNotFound` if there is no such trial with that batch size, with
+  /// `kConflict` if the trial was given up, with `kInvalidInput` if a number is impossible or the
+  /// energy is more than the job's GPUs can draw in that time. A failed report changes nothing.
   Result<TrialVerdict> report(const TrialReport& report, Seconds now);
-  /// The trial ends without a result. Harmless where it has ended. `kNotFound` as above.
+  /// Ends the trial without a result; does nothing if it has ended. `kNotFound` as above.
   Status give_up(int trial, int batch_size, Seconds now);
-  /// A trial that was given up begins again, under its number. `kNotFound` where there is none.
+  /// Restarts a trial that was given up, under its number. Fails with `kNotFound` if there is none.
   Result<Trial> begin_again(int trial, Seconds now);
-  /// Takes a trial back, because its reports were wrong: it has no result any more, nor have those
-  /// that were ended by comparing them with it. One that runs is given up. `kNotFound` as above.
-  /// \returns  the numbers of those others
+  /// Withdraws the result of a trial whose reports were wrong, and the results of the trials that
+  /// were ended by a comparison with it. A running trial is given up. Returns the numbers of those
+  /// other trials. Fails with `kNotFound` if there is no such trial.
   Result<std::vector<int>> retract(int trial, Seconds now);
-  /// Those whose lease is over have failed from now on. \returns  their numbers
+  /// Marks the trials whose lease has expired as failed. Returns their numbers.
   std::vector<int> expire(Seconds now);
 
-  /// Converged, of least cost; null: none.
+  /// Returns the converged trial of least cost; null if there is none.
   const Trial* cheapest() const { return cheapest_ ? &*cheapest_ : nullptr; }
-  /// When something has happened last.
+  /// Returns the time of the last change.
   Seconds heard() const { return heard_; }
   bool has_running() const;
-  /// How many trials there were: the number of the newest.
+  /// Returns the number of the newest trial, which is the number of trials so far.
   int newest() const { return newest_; }
 
  private:
@@ -136,10 +138,10 @@ class BatchSizeOptimizer {
   Seconds heard_{};
 };
 
-/// How its states begin: what is stored says what it is.
+/// The format name at the start of a stored state.
 inline constexpr const char* kBatchSizeFormat = "harpe.batch-size/1";
 std::string batch_size_optimizer_json(const BatchSizeOptimizer& optimizer);
-/// What was written by `batch_size_optimizer_json`, also by a newer Harpe.
+/// Parses the output of `batch_size_optimizer_json`, also that of a newer Harpe.
 Result<BatchSizeOptimizer> parse_batch_size_optimizer(std::string_view text);
 
 }  // namespace harpe::zeus

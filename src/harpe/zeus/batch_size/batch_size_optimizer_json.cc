@@ -15,7 +15,7 @@ constexpr int kMost = std::numeric_limits<int>::max();
 constexpr std::int64_t kMostDraws = std::numeric_limits<std::int64_t>::max();
 constexpr std::int64_t kLeastSeed = std::numeric_limits<std::int64_t>::min();
 
-// In the order of their enumerations.
+// In the order of the enumerations.
 const std::vector<std::string>& kind_names() {
   static const std::vector<std::string> kNames{"exploration", "concurrent", "exploitation"};
   return kNames;
@@ -41,7 +41,7 @@ OrderedJson json_of(const Trial& trial) {
           {"converged", trial.converged}};
 }
 
-/// As "metrics": [[epoch, metric or null], ...]; what was written before there were any has none.
+/// Returns the trial with "metrics": [[epoch, metric or null], ...], absent if there are none.
 OrderedJson stored_json(const Trial& trial) {
   OrderedJson document = json_of(trial);
   for (const MetricPoint& point : trial.metrics.points()) {

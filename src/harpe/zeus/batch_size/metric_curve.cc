@@ -11,11 +11,11 @@
 namespace harpe::zeus {
 namespace {
 
-// Beforehand one in five jobs has a late jump, as from a schedule of learning rates; that counts as
-// one training. With none that converged, nothing says that this job is not one of them.
+// Prior: one job in five has a late jump, as from a schedule of learning rates. The prior counts as
+// one training. If no training has converged, there is no evidence against a jump.
 constexpr double kJumps = 0.2, kJumpWeight = 1, kJumpUnknown = 0.5;
 
-/// Whether its own curve said at some time that it would not converge.
+/// Returns true if the converged curve itself predicted at some epoch that it would not converge.
 bool has_jumped(const MetricCurve& converged, MetricTarget target) {
   target.last_epoch = converged.newest_epoch();
   for (const double share : {0.3, 0.5, 0.7, 0.85}) {
@@ -26,7 +26,7 @@ bool has_jumped(const MetricCurve& converged, MetricTarget target) {
   return false;
 }
 
-/// The longest run of metrics that are no numbers, and how many numbers there are.
+/// The longest run of metrics that are not numbers, and the count of numbers.
 struct Measured {
   int longest = 0, numbers = 0;
 };
@@ -42,7 +42,8 @@ Measured measured(const MetricCurve& curve) {
   return found;
 }
 
-/// A metric that is the same all along says no more than that the target is not there yet.
+/// Returns true if the metric has changed. A constant metric only shows that the target has not
+/// been reached yet.
 bool has_moved(const MetricCurve& curve) {
   std::optional<double> first;
   for (const MetricPoint& point : curve.points()) {
@@ -52,30 +53,30 @@ bool has_moved(const MetricCurve& curve) {
   return false;
 }
 
-// The unit of what follows is the way from the worst metric so far to the target.
+// The unit below is the distance from the worst metric so far to the target.
 constexpr double kLeastScatter = 0.004;  // of single epochs
-constexpr double kMisfit = 0.01;         // of any shape: no training follows one exactly
-// Trainings slow down more than a shape that has fitted them so far: this share of the progress
-// that it still promises comes, on average; and this share is in doubt, beyond what the shapes
-// disagree about. Both, and the epochs that scatter is taken from, were chosen by the likelihood of
-// the tasks to choose by (will_not_reach_corpus_test.cc).
+constexpr double kMisfit = 0.01;         // of any shape: no training matches one exactly
+// Trainings slow down more than a shape that fits them so far: on average they make this share of
+// the progress that the shape still predicts, and this share is uncertain, beyond the disagreement
+// of the shapes. Both, and the epochs from which scatter is estimated, were chosen by likelihood on
+// the corpus's tasks for choosing (will_not_reach_corpus_test.cc).
 constexpr double kProgressShare = 0.5, kProgressDoubt = 0.5;
-constexpr std::size_t kScatterEpochs = 10;  // the newest: it becomes less
-// Residuals of neighbours are alike: they tell less than as many independent ones.
+constexpr std::size_t kScatterEpochs = 10;  // the newest: scatter decreases
+// Residuals of neighbours are correlated: they carry less information than independent ones.
 constexpr double kAlike = 2;
-constexpr double kRidge = 1e-3;  // so that there is a fit whatever the samples are
-// A jump is expected within this many times the epochs there are, log-uniformly.
+constexpr double kRidge = 1e-3;  // so that a fit exists for any samples
+// A jump is expected within this multiple of the last epoch, log-uniformly.
 constexpr double kJumpSpan = 4;
 
 struct Sample {
   double epoch = 0, value = 0, weight = 0;
 };
 
-/// How far a training has come, but for scale and offset: rises with the epoch.
+/// Progress of a training, up to scale and offset. Rises with the epoch.
 struct Shape {
   enum class Kind : unsigned char { kPower, kExponential, kLogarithm } kind = Kind::kPower;
   double rate = 1;     ///< exponent; or epochs after which 1/e is left
-  double stretch = 1;  ///< of epochs, within the exponential; or epochs that were before the first
+  double stretch = 1;  ///< exponent of epochs, within the exponential; or epochs before the first
 
   double at(double epoch) const {
     switch (kind) {
@@ -110,7 +111,7 @@ double share_below(double z) {
   return std::erfc(-z / std::numbers::sqrt2) / 2;
 }
 
-/// Of single epochs about their neighbours.
+/// Returns the standard deviation of single epochs about their neighbours.
 double scatter_of(std::span<const Sample> samples) {
   double sum = 0, count = 0;
   const std::size_t first = std::max(samples.size(), kScatterEpochs + 2) - kScatterEpochs;
@@ -121,11 +122,11 @@ double scatter_of(std::span<const Sample> samples) {
     sum += off * off / (1 + share * share + (1 - share) * (1 - share));
     ++count;
   }
-  // One deviation more than was found: how much is found in few epochs varies.
+  // Adds one standard error, since an estimate from few epochs varies.
   return count > 0 ? std::sqrt(sum / count) * (1 + 1 / std::sqrt(2 * count)) : 0;
 }
 
-/// One shape, scaled and shifted to fit.
+/// A shape, scaled and shifted to fit the samples.
 class Fit {
  public:
   Fit(const Shape& shape, std::span<const Sample> samples)
@@ -181,10 +182,10 @@ class Fit {
   double first_ = 0, span_ = 1;
   bool is_flat_ = false;
   double start_ = 0, gain_ = 0, variance_ = 0, log_fit_ = 0;
-  std::array<double, 3> inverse_{};  ///< of the normal equations: 00, 01, 11
+  std::array<double, 3> inverse_{};  ///< inverse of the normal matrix: 00, 01, 11
 };
 
-/// That one of the epochs from `now` on is above 0.
+/// Returns the probability that at least one epoch after `now` is above 0.
 double chance_above_0(const Fit& fit, double scatter, int now, int last) {
   // Nodes and weights of a normal distribution, by Gauss and Hermite.
   constexpr std::array<double, 5> kNodes{-2.856970, -1.355626, 0, 1.355626, 2.856970};
@@ -193,7 +194,7 @@ double chance_above_0(const Fit& fit, double scatter, int now, int last) {
   double chance = 0;
   for (std::size_t node = 0; node < kNodes.size(); ++node) {
     double log_none = 0;
-    // In steps that grow by half: the near epochs are the same whatever the last one is.
+    // Steps grow by half from `now` on, so near epochs do not depend on the last one.
     for (std::int64_t before = 0, at = 1; before < left; at += 1 + at / 2) {
       at = std::min(at, left);
       const auto epoch = static_cast<double>(now + at);
@@ -207,7 +208,7 @@ double chance_above_0(const Fit& fit, double scatter, int now, int last) {
   return std::clamp(chance, 0.0, 1.0);
 }
 
-/// Of a jump in the epochs left, none having been so far.
+/// Returns the probability of a jump in the remaining epochs, if there was none so far.
 double chance_of_jump(double beforehand, double now, double last) {
   const double span = std::log(kJumpSpan * last);
   const double comes = std::log(last / now) / span;
@@ -215,7 +216,8 @@ double chance_of_jump(double beforehand, double now, double last) {
   return beforehand * comes / (beforehand * not_yet + 1 - beforehand);
 }
 
-/// In units of the way to the target, which is at 0; the newer, the more weight.
+/// Returns the samples relative to the target (0), in units of the way to it. The newer, the more
+/// weight a sample has.
 std::vector<Sample> samples_of(const MetricCurve& curve, const MetricTarget& target) {
   const double sign = target.higher_is_better ? 1 : -1;
   std::vector<Sample> samples;
@@ -304,7 +306,7 @@ std::optional<double> chance_to_reach(const MetricCurve& curve, const MetricTarg
     chance /= weight;
     level /= weight;
   }
-  // What is farther from the target needs a larger jump.
+  // A level farther from the target needs a larger jump.
   const double gap = std::max(0.0, -level);
   const double jump = chance_of_jump(jump_chance, now, last) / (1 + 2 * gap);
   return chance + (1 - chance) * jump;
@@ -348,7 +350,7 @@ bool will_not_reach(const MetricCurve& curve, std::span<const MetricCurve* const
   for (const MetricCurve* one : converged) {
     if (keeps_up(curve, *one, target)) return false;
   }
-  // What is likely without a jump need not know of jumps.
+  // A curve that is likely to reach the target without a jump needs no estimate of jumps.
   const auto smooth = chance_to_reach(curve, target, 0);
   if (!smooth || *smooth >= kLeastChance) return false;
   return chance_to_reach(curve, target, jump_chance(converged, target)) < kLeastChance;

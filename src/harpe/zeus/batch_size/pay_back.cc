@@ -24,12 +24,12 @@ struct SizeEvidence {
   double known_runs = 0;                ///< trials that converged, here or elsewhere
   int most_epochs = 0;                  ///< maximum of the trials here that converged
   int given_up = 0;                     ///< trials here that did not converge
-  double given_up_epochs = 0;           ///< mean of those
-  int longest = 0;                      ///< epochs without reaching the target
+  double given_up_epochs = 0;           ///< mean epochs of those trials
+  int longest = 0;                      ///< most epochs of a trial that did not reach the target
   double epoch_cost = 0;                ///< J; 0 if unknown
   bool epoch_cost_is_profiled = false;  ///< measured in a first epoch, which profiles limits
   bool failed_elsewhere = false;
-  double cost_elsewhere = 0;  ///< J, of a whole training on another GPU; 0 if unknown
+  double cost_elsewhere = 0;  ///< J of a whole training on another GPU; 0 if unknown
   bool running = false;
 
   double doublings() const { return std::log2(batch_size); }
@@ -38,21 +38,22 @@ struct SizeEvidence {
   bool is_known() const { return known_runs > 0; }
 };
 
-// A GPU that draws this share of its highest power gains nothing from larger batches; one that
-// draws next to nothing gains nearly in proportion (all GPUs and networks of Zeus's traces).
+// A GPU that draws this share of its highest power gains nothing from larger batches. A GPU that
+// draws almost no power gains nearly in proportion (all GPUs and networks of Zeus's traces).
 constexpr double kFilledPower = 0.5;
 constexpr double kEmptySlope = -0.62;  // ln 2 x 0.9
-// Costs per epoch hardly vary; a run that was ended tells little of how long it would have been.
+// Costs per epoch hardly vary. An ended run gives little evidence of its full length.
 constexpr double kCostDeviation = 0.005;
 constexpr double kEndedDeviation = 0.2;
 constexpr double kEndedFactor = 1.2;
 constexpr int kLeastRemaining = 50;
-// Profiling of power limits makes an epoch longer by this share, with this standard deviation
+// Profiling of power limits makes an epoch this much longer, with this standard deviation
 // (docs/zeus.md, "which limits").
 constexpr double kProfiling = 0.07;
 // Weight of the predicted epochs, in trainings.
 constexpr double kExpectedWeight = 0.5;
-constexpr double kFailureWeight = 1;  // trials that the prior's chance of failure counts as
+constexpr double kFailureWeight =
+    1;  // number of trials that the prior's probability of failure counts as
 
 /// Returns the newest `window` trials of each size that have a result.
 std::vector<const Trial*> counted(const RecurringJob& job, std::span<const Trial> trials) {
@@ -68,16 +69,16 @@ std::vector<const Trial*> counted(const RecurringJob& job, std::span<const Trial
   return kept;
 }
 
-/// Returns the variance of the mean of `runs` runs. Runs differ in ways that few of them do not
-/// show, so one or two count for less than their number.
+/// Returns the variance of the mean of `runs` runs. A few runs do not show all the ways in which
+/// runs differ, so one or two count for less than their number.
 double run_variance(const PayBackPrior& prior, double runs) {
   return prior.run_deviation * prior.run_deviation * (1 + prior.doubt / runs) / runs;
 }
 
-/// The evidence of each batch size of a job, and of those known from elsewhere, ascending.
+/// The evidence of each batch size of a job and of each size known from elsewhere, ascending.
 class Evidence {
  public:
-  /// \param now  a trial under way, whose cost per epoch counts already; null if there is none
+  /// \param now  a running trial, whose cost per epoch already counts; null if there is none
   Evidence(const RecurringJob& job, std::span<const Trial> trials, const PayBackPrior& prior,
            const Trial* now = nullptr)
       : expected_(job.recurrences), prior_(prior) {
@@ -119,7 +120,7 @@ class Evidence {
 
   // The estimates below are of natural logarithms. A measured cost has no variance.
 
-  /// Returns the whole epochs that a training that converges takes on average.
+  /// Returns the mean number of whole epochs of a training that converges.
   Estimate epochs(const SizeEvidence& size) const {
     Estimate needed = needed_epochs(size);
     const double variance = size.is_known() ? taken_epochs(size).variance : needed.variance;
@@ -133,14 +134,14 @@ class Evidence {
     return {.mean = std::log(size.epoch_cost) - kProfiling, .variance = kProfiling * kProfiling};
   }
 
-  /// Returns the epochs that a training needs; it takes the next whole number.
+  /// Returns the epochs that a training needs, not rounded up to whole epochs.
   Estimate needed_epochs(const SizeEvidence& size) const { return needed_->at(size.doublings()); }
 
-  /// Returns the epochs that converged trainings took, from this and other sizes.
+  /// Returns the epochs that converged trainings took, estimated from this and other sizes.
   Estimate taken_epochs(const SizeEvidence& size) const { return epochs_->at(size.doublings()); }
 
-  /// Returns the mean epochs (a number) of trainings that need `needed`. The mean of a known size
-  /// counts once for each training, the expectation from `needed` as half a training.
+  /// Returns the mean number of epochs of trainings that need `needed`. The mean of a known size
+  /// counts once per training, the expectation from `needed` as half a training.
   double mean_epochs(const SizeEvidence& size, const Estimate& needed) const {
     const double expected = expected_whole_epochs(needed);
     if (!size.is_known()) return expected;
@@ -154,7 +155,7 @@ class Evidence {
   double failure(const SizeEvidence& size) const {
     double failed = size.given_up;
     if (failed > 0 && !size.is_known()) {
-      // A trial that was given up before its expected end has not failed.
+      // A trial that was given up before its expected end may not have failed.
       const Estimate needed = needed_epochs(size);
       const double z = (std::log(size.longest) - needed.mean) /
                        std::sqrt(needed.variance + prior_.run_deviation * prior_.run_deviation);
@@ -164,17 +165,17 @@ class Evidence {
     return (kFailureWeight * prior_.failure + failed) / (kFailureWeight + size.known_runs + failed);
   }
 
-  /// Returns the logarithm of the cost of a training and, for a known size, of the trials that fail
-  /// before one converges.
+  /// Returns the logarithm of the cost of a training. For a known size, this includes the trials
+  /// that fail before one converges.
   double log_cost(const SizeEvidence& size) const {
     const double converging = epochs(size).mean + epoch_cost(size).mean;
     if (!size.is_known() || size.given_up == 0) return converging;
-    // Before one converges, failure / (1 - failure) fail on average.
+    // On average, failure / (1 - failure) trials fail before one converges.
     const double chance = failure(size);
     return converging + std::log1p(chance / (1 - chance) * size.given_up_epochs / size.epochs);
   }
 
-  /// Returns the size with the least expected cost among those that have converged; null if none.
+  /// Returns the size with the least expected cost among those that converged here; null if none.
   const SizeEvidence* best() const {
     const SizeEvidence* best = nullptr;
     double least = 0;
@@ -188,8 +189,8 @@ class Evidence {
     return best;
   }
 
-  /// Returns the number of recurrences to come. If the job does not declare it: as many as there
-  /// were, and at least 50.
+  /// Returns the number of remaining recurrences. If the job does not declare it, returns the
+  /// number so far, at least 50.
   int remaining() const {
     if (expected_ > 0) return std::max(0, expected_ - converged_);
     return std::max(kLeastRemaining, converged_);
@@ -210,7 +211,7 @@ class Evidence {
       size.epoch_cost = cost;
       size.epoch_cost_is_profiled = true;
     } else if (cost > 0) {
-      // A later training of one epoch has no or fewer limits left to profile.
+      // A later training of one epoch has fewer or no limits left to profile.
       size.epoch_cost = std::min(size.epoch_cost, cost / trial.epochs);
       size.epoch_cost_is_profiled = false;
     }
@@ -290,14 +291,14 @@ class Evidence {
   std::optional<Surrogate> epochs_, needed_, cost_;
 };
 
-// A size next to one that converged, or within this factor of it, is tried: what lies farther may
-// not converge at all.
+// A size is tried if it is next to a converged size or within this factor of one. More distant
+// sizes may not converge at all.
 constexpr double kReachFactor = 4;
-constexpr double kMostLoss = 1;      // a trial is ended before it costs more than it must
-constexpr double kFailureLoss = 1;   // of a trial that does not converge
-constexpr double kFixedLoss = 0.05;  // so that tries that cost nothing compare
+constexpr double kMostLoss = 1;      // a trial ends before it costs more than necessary
+constexpr double kFailureLoss = 1;   // loss of a trial that does not converge
+constexpr double kFixedLoss = 0.05;  // makes free trials comparable
 constexpr int kMostGivenUp = 2;
-// Runs are longer than their mean more often than a normal distribution has it.
+// Runs exceed their mean more often than a normal distribution predicts.
 constexpr double kTail = 0.2, kTailFactor = 3;
 constexpr int kMostAhead = 1000;  // epochs
 
@@ -305,13 +306,13 @@ double below(double z) {
   return std::erfc(-z / std::numbers::sqrt2) / 2;
 }
 
-/// How far a normal value of this deviation around `gain` is above 0, on average.
+/// Returns the mean of max(x, 0) for a normal x with this mean (`gain`) and deviation.
 double expected_above_0(double gain, double deviation) {
   const double z = gain / deviation;
   return gain * below(z) + deviation * std::exp(-z * z / 2) / std::sqrt(2 * std::numbers::pi);
 }
 
-/// A standard normal distribution, in steps of half a deviation.
+/// Weights of a standard normal distribution, in steps of half a deviation.
 constexpr std::array<double, 13> kNormalWeights{0.0022, 0.0088, 0.0270, 0.0648, 0.1210,
                                                 0.1760, 0.2004, 0.1760, 0.1210, 0.0648,
                                                 0.0270, 0.0088, 0.0022};
@@ -329,19 +330,19 @@ bool is_in_reach(const Evidence& evidence, const RecurringJob& job, const SizeEv
 }
 
 struct Worth {
-  double saving = 0;  ///< in all recurrences that remain, as shares of the best one's cost
-  double loss = 0;    ///< of trying
+  double saving = 0;  ///< over all remaining recurrences, in costs of the best size
+  double loss = 0;    ///< cost of the tries
   double net() const { return saving - loss; }
 };
 
 /// Returns the expected gain of a size in each later recurrence, as a share of the cost of the best
-/// size, after `tries` trainings have shown how many epochs it takes.
+/// size, after `tries` trainings have shown the epochs that it takes.
 /// \param least  logarithm of the cost of the best size
 double expected_gain(const Evidence& evidence, const SizeEvidence& size, double least, int tries,
                      const PayBackPrior& prior) {
   const Estimate cost = evidence.epoch_cost(size);
   const double noise = prior.run_deviation * prior.run_deviation;
-  // Variance by which `tries` runs may change an estimate of this variance.
+  // The variance by which `tries` runs may change an estimate with this variance.
   const auto moved = [&](double variance) {
     return variance * variance / (variance + noise / tries);
   };
@@ -349,7 +350,7 @@ double expected_gain(const Evidence& evidence, const SizeEvidence& size, double 
   const double by_runs = size.is_known() ? moved(taken.variance) : 0;
   const double deviation = std::sqrt(by_runs + cost.variance);
   const double failing = evidence.log_cost(size) - evidence.epochs(size).mean - cost.mean;
-  // Where trainings take few epochs, a size saves whole ones or none.
+  // If trainings take few epochs, a size saves a whole epoch or none.
   const double shift = moved(needed.variance), left = needed.variance - shift + noise;
   double expected = 0;
   for (std::size_t i = 0; i < kNormalWeights.size(); ++i) {
@@ -388,13 +389,13 @@ BatchSizeChoice choice_of(const SizeEvidence& size, std::string why) {
           .why = std::move(why)};
 }
 
-/// What trying a size may bring, in costs of a recurrence.
+/// Returns a text of the worth of trying a size, in costs of a recurrence.
 std::string text_of(const Worth& worth, int remaining) {
   return "may save the cost of " + shortest(worth.saving, 2) + " recurrences in the " +
          std::to_string(remaining) + " that remain, and cost that of " + shortest(worth.loss, 2);
 }
 
-/// The cheapest on another GPU of those that were not given up here; null: none is known.
+/// Returns the cheapest size on another GPU that was not given up here; null if none is known.
 const SizeEvidence* cheapest_elsewhere(std::span<const SizeEvidence* const> sizes) {
   const SizeEvidence* cheapest = nullptr;
   for (const SizeEvidence* size : sizes) {
@@ -404,8 +405,8 @@ const SizeEvidence* cheapest_elsewhere(std::span<const SizeEvidence* const> size
   return cheapest;
 }
 
-/// Until one has converged: the cheapest on another GPU, or the default, then what is nearest to
-/// it, each once.
+/// Returns the size to try before one has converged: the cheapest on another GPU or the default,
+/// then the nearest to the default, each once.
 Result<BatchSizeChoice> first_choice(const RecurringJob& job, const Evidence& evidence) {
   std::vector<const SizeEvidence*> order;
   bool running = false;
@@ -454,7 +455,7 @@ Result<BatchSizeChoice> choose_by_pay_back(const RecurringJob& job, std::span<co
     if (&size == best || !is_own || is_out) continue;
     if (!size.is_known() && !is_in_reach(evidence, job, size)) continue;
     const Worth worth = worth_of(evidence, size, least, prior);
-    // Cheap tries first: what they show of the others may save these.
+    // Cheap tries first: their evidence on the other sizes may make those tries unnecessary.
     const double score = worth.net() / (kFixedLoss + worth.loss);
     if (worth.net() > 0 && (chosen == nullptr || score > highest)) {
       chosen = &size;

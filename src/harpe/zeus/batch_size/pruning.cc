@@ -6,7 +6,7 @@
 namespace harpe::zeus {
 namespace {
 
-/// The default and what is below it, falling; then what is above it, rising.
+/// Returns the default and the smaller sizes, descending; then the larger sizes, ascending.
 std::vector<std::vector<int>> directions(std::span<const int> sizes, int default_size) {
   const auto above = std::ranges::upper_bound(sizes, default_size);
   std::vector<int> down(sizes.begin(), above);

@@ -1,10 +1,10 @@
 #pragma once
 /// \file
-/// Which batch sizes are worth sampling: Zeus's pruning (NSDI'23, section 4.4). Each round runs
-/// the default, then smaller ones as long as they converge, then larger ones; the cheapest is the
-/// next round's default, those that converged are what it is left with.
+/// Zeus's pruning of the batch sizes that are worth sampling (NSDI'23, section 4.4). Each round
+/// runs the default, then smaller sizes as long as they converge, then larger ones. The cheapest
+/// size is the default of the next round, which continues with the converged sizes.
 ///
-/// The rounds are played again from the results each time, so that nothing but results is kept.
+/// The rounds are replayed from the results each time, so that only results are stored.
 
 #include <functional>
 #include <optional>
@@ -19,14 +19,14 @@ struct ExplorationResult {
 };
 
 struct PruningStep {
-  std::optional<int> explore = {};  ///< the size whose result is needed next
-  int visit = 0;                    ///< how many results of that size were used before
-  std::vector<int> kept = {};  ///< rising, where nothing is needed any more; empty: none converged
+  std::optional<int> explore = {};  ///< size whose result is needed next
+  int visit = 0;                    ///< number of results of that size used before
+  std::vector<int> kept = {};       ///< rising, once no result is needed; empty: none converged
 };
 
+/// Returns the next step; with 0 rounds, all sizes as `kept`. O(sizes x rounds).
 /// \param sizes   rising; `default_size` is one of them
-/// \param result  of the n-th exploration of a size, from 0; none: there is none yet
-/// \returns  with 0 rounds, all sizes as `kept`. O(sizes x rounds).
+/// \param result  of the n-th exploration of a size, from 0; nullopt if there is none yet
 PruningStep next_pruning_step(
     std::span<const int> sizes, int default_size, int rounds,
     const std::function<std::optional<ExplorationResult>(int size, int visit)>& result);

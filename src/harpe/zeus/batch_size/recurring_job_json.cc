@@ -149,7 +149,7 @@ std::string recurring_job_json(const RecurringJob& job) {
       {"number_of_gpus", job.gpus},
       {"gpu_model", job.gpu_model},
   };
-  // Zeus's client knows no other members: they are there only where they were given.
+  // Zeus's client knows no other members, so they are present only if given.
   if (job.algorithm != BatchSizeAlgorithm::kZeus) {
     document["algorithm"] = algorithm_names()[static_cast<std::size_t>(job.algorithm)];
   }

@@ -9,14 +9,14 @@
 namespace harpe::zeus {
 namespace {
 
-// Above so many the sum below is the mean and a half, within 0.3 %.
+// Above this number, the sum below equals the mean plus a half, within 0.3 %.
 constexpr double kManyEpochs = 16;
 constexpr double kNoChance = 1e-4;
 constexpr int kMostWholeEpochs = 200;
 
-// Of the level, of which nothing is known beforehand: a factor of e^10 either way.
+// Variance of the level, which is unknown beforehand: a factor of e^10 either way.
 constexpr double kLevelVariance = 100;
-// How far neighbours share what the quadratic leaves out, in doublings.
+// Distance at which neighbours share the deviation from the quadratic, in doublings.
 constexpr double kReach = 1.5;
 constexpr double kLeastVariance = 1e-12;
 
@@ -74,7 +74,7 @@ double Surrogate::covariance(double a, double b) const {
          (a == b ? square_of(prior_.scatter) : 0);
 }
 
-/// The lower triangle alone: `right` over the factor.
+/// Returns `right` divided by the lower triangle of the factor.
 std::vector<double> Surrogate::solved(std::vector<double> right) const {
   for (std::size_t i = 0; i < right.size(); ++i) {
     for (std::size_t k = 0; k < i; ++k) right[i] -= factor_[i][k] * right[k];
@@ -86,7 +86,7 @@ std::vector<double> Surrogate::solved(std::vector<double> right) const {
 double expected_whole_epochs(const Estimate& log_needed) {
   const double mean = std::exp(log_needed.mean + log_needed.variance / 2);
   if (mean > kManyEpochs) return mean + 0.5;
-  // A whole number's mean is the sum of the chances to exceed 0, 1, 2, ...
+  // The mean of a whole number is the sum of its probabilities to exceed 0, 1, 2, ...
   const double deviation = std::sqrt(log_needed.variance);
   double sum = 1;
   for (int epochs = 1; epochs < kMostWholeEpochs; ++epochs) {
@@ -100,7 +100,7 @@ double expected_whole_epochs(const Estimate& log_needed) {
 
 Estimate needed_for(double taken) {
   const double needed = taken - 0.5;
-  // Uniform over one epoch: its standard deviation is 1 / sqrt(12) of it.
+  // Uniform over one epoch: the standard deviation is 1 / sqrt(12) epochs.
   return {.mean = std::log(needed), .variance = 1 / (12 * needed * needed)};
 }
 

@@ -1,19 +1,19 @@
 #pragma once
 /// \file
-/// What is believed of a function of the batch size's logarithm from a few values of it: a
-/// quadratic whose slope and bend are roughly known beforehand, with what a quadratic leaves out
-/// (Gaussian process regression with an explicit basis; Rasmussen and Williams, 2006, section 2.7).
+/// Estimate of a function of the batch size's logarithm from a few of its values: a quadratic with
+/// a prior on slope and bend, plus a Gaussian process for the difference from a quadratic (Gaussian
+/// process regression with an explicit basis; Rasmussen and Williams, 2006, section 2.7).
 
 #include <vector>
 
 namespace harpe::zeus {
 
-/// Per doubling of the batch size, of the function's natural logarithm.
+/// Prior of the function's natural logarithm, per doubling of the batch size.
 struct SurrogatePrior {
   double slope = 0, slope_deviation = 0;
   double bend = 0, bend_deviation = 0;
-  double waviness = 0;  ///< standard deviation of what neighbours share beyond the quadratic
-  double scatter = 0;   ///< of what each size has for itself
+  double waviness = 0;  ///< standard deviation of the smooth part beyond the quadratic
+  double scatter = 0;   ///< standard deviation of each size's independent part
 };
 
 struct Estimate {
@@ -29,7 +29,8 @@ class Surrogate {
     double variance = 0;  ///< of its error
   };
 
-  /// O(values^3). \param origin  where `slope` is that of the prior
+  /// O(values^3).
+  /// \param origin  where the prior of `slope` applies
   Surrogate(const SurrogatePrior& prior, double origin, const std::vector<Value>& values);
   /// O(values^2).
   Estimate at(double doublings) const;
@@ -56,7 +57,8 @@ double expected_whole_epochs(const Estimate& log_needed);
 
 /// Returns the logarithm of the number of epochs that trainings needed if they took `taken` whole
 /// epochs on average: the middle of the last epoch, with the variance of a uniform distribution
-/// over it. \param taken  at least 1
+/// over it.
+/// \param taken  at least 1
 Estimate needed_for(double taken);
 
 }  // namespace harpe::zeus

@@ -21,7 +21,7 @@ double Draws::uniform() {
 }
 
 double Draws::normal() {
-  // Box and Muller's, of which the second number is not used: what is kept is a count alone.
+  // Box-Muller. The second number is discarded, so that a count is the only state.
   const double radius = std::sqrt(-2 * std::log(1 - uniform()));
   return radius * std::cos(2 * std::numbers::pi * uniform());
 }
@@ -57,7 +57,7 @@ Belief posterior(std::span<const double> rewards, double prior_mean, double prio
 std::size_t thompson_choice(std::span<const Belief> beliefs, int explorations, Draws& draws) {
   HARPE_CHECK(!beliefs.empty(), "there is a batch size to choose");
   for (const std::size_t one : draws.permutation(beliefs.size())) {
-    // Of what nothing at all is known there is no draw.
+    // A belief without any information allows no draw.
     if (beliefs[one].observations < explorations || beliefs[one].precision == 0) return one;
   }
   std::size_t best = 0;

@@ -8,11 +8,11 @@
 namespace harpe::zeus {
 namespace {
 
-/// What is known of one size.
+/// The results of one size.
 struct Results {
   std::vector<ExplorationResult> explorations;
   std::vector<double> rewards;  ///< of all trials
-  bool exploring = false;       ///< an exploration is under way
+  bool exploring = false;       ///< true while an exploration runs
 };
 
 std::map<int, Results> results_by_size(const RecurringJob& job, std::span<const Trial> trials) {

@@ -5,7 +5,7 @@
 namespace harpe::zeus {
 namespace {
 
-// As many as the median is of: all of what it then rests on is new.
+// The number of steps in the median: it then contains only newer steps.
 constexpr int kEnough = 15;
 
 }  // namespace

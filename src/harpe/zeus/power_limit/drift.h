@@ -1,8 +1,9 @@
 #pragma once
 /// \file
-/// Whether a job still runs as it was profiled: the median of its newest 15 steps against the
-/// step time of the profile at the setting in force. Heat, longer sequences or another batch size
-/// move it for good; a straggling step or a validation does not. Pure; not thread-safe.
+/// Detector of drift in a job that was profiled: it compares the median of the newest 15 steps with
+/// the step time of the profile at the setting in force. Heat, longer sequences or another batch
+/// size move the median for good; a straggling step or a validation does not. Pure; not
+/// thread-safe.
 
 #include "harpe/base/statistics.h"
 #include "harpe/base/units.h"
@@ -12,19 +13,20 @@ namespace harpe::zeus {
 class DriftDetector {
  public:
   /// \param expected   of a step, above 0
-  /// \param tolerance  the fraction by which it may deviate for good: above the profile's error
+  /// \param tolerance  largest relative deviation that is no drift; must be above the profile's
+  ///                   error
   explicit DriftDetector(Seconds expected, double tolerance = 0.05)
       : expected_(expected), tolerance_(tolerance) {}
 
-  /// A step took that long; whether the job has drifted: time to profile again.
+  /// Adds the time of a step. Returns true if the job has drifted and should be profiled again.
   bool add(Seconds step);
 
  private:
   Seconds expected_;
   double tolerance_;
   RunningMedian median_;
-  int steps_ = 0;         ///< seen
-  int steps_beyond_ = 0;  ///< one after another whose median was beyond the tolerance
+  int steps_ = 0;         ///< added
+  int steps_beyond_ = 0;  ///< in a row, whose median was beyond the tolerance
 };
 
 }  // namespace harpe::zeus

@@ -8,7 +8,7 @@
 namespace harpe::zeus {
 namespace {
 
-/// No GPU has so many settings; a tiny step would make a list without end.
+/// No GPU has this many settings; a tiny step would make an endless list.
 constexpr std::size_t kMostSettings = 10'000;
 
 }  // namespace

@@ -1,11 +1,11 @@
 #pragma once
 /// \file
-/// What an optimizer of one job turns: an ordered list of settings of its GPUs, highest first. A
-/// setting is a power limit in W or a locked graphics clock in MHz; optimizers know settings by
-/// their position alone, so that clocks serve where they may be set and limits otherwise.
+/// The knob that an optimizer of one job turns: an ordered list of settings of its GPUs, highest
+/// first. A setting is a power limit in W or a locked graphics clock in MHz. Optimizers know
+/// settings by their position only, so a knob has clocks if they may be set, and limits otherwise.
 ///
 /// Invariant: settings are finite, above 0 and strictly descending. A knob may be empty (GPUs that
-/// cannot be set) or have one setting: then there is nothing to choose, only to measure.
+/// cannot be set) or have one setting: then the optimizer only measures.
 
 #include <cstddef>
 #include <string>
@@ -21,7 +21,7 @@ class Knob {
  public:
   Knob() = default;
 
-  /// Fails for settings that are not finite, not above 0, or not strictly descending.
+  /// Fails if settings are not finite, not above 0, or not strictly descending.
   static Result<Knob> make(KnobKind kind, std::vector<double> settings);
 
   KnobKind kind() const { return kind_; }
@@ -30,7 +30,7 @@ class Knob {
   double operator[](std::size_t index) const { return settings_[index]; }
   bool can_choose() const { return settings_.size() > 1; }
 
-  /// "250 W", "1200 MHz".
+  /// Returns, for example, "250 W" or "1200 MHz".
   std::string text(std::size_t index) const;
 
  private:
@@ -38,16 +38,16 @@ class Knob {
   std::vector<double> settings_;
 };
 
-/// What an optimizer asks of the loop that drives it. The loop tells it of each step that begins
-/// and each epoch that ends, and carries out the actions it gets back, in order. After closing or
-/// pausing a window it reads the counters and hands in seconds and joules with `on_window`, which
-/// may give further actions.
+/// A request of an optimizer to the loop that drives it. The loop calls the optimizer at the start
+/// of each step and the end of each epoch, and carries out the returned actions in order. After it
+/// closes or pauses a window, it reads the counters and passes seconds and joules to `on_window`,
+/// which may return further actions.
 struct KnobAction {
   enum class Kind : unsigned char {
     kSet,           ///< put `setting` in force on all GPUs
-    kOpenWindow,    ///< begin to measure
-    kCloseWindow,   ///< end it and hand in what it took
-    kCancelWindow,  ///< end it and forget it; `on_window` is not called
+    kOpenWindow,    ///< begin a measurement
+    kCloseWindow,   ///< end the measurement and pass its result to `on_window`
+    kCancelWindow,  ///< end the measurement and discard it, without a call of `on_window`
   };
   Kind kind = Kind::kSet;
   std::size_t setting = 0;  ///< position in the knob, for kSet

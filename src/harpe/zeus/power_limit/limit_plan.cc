@@ -12,22 +12,22 @@
 namespace harpe::zeus {
 namespace {
 
-constexpr std::size_t kNearest = 4;  // sizes that count
-// How far sizes share what their curves have beyond the prior, in doublings.
+constexpr std::size_t kNearest = 4;  // number of sizes that count
+// Distance at which sizes share the deviation of their curves from the prior, in doublings.
 constexpr double kSizeLength = 2;
-// Of the error that each limit has for itself.
+// Candidates for the independent error of each limit.
 constexpr std::array kScatters{0.003, 0.01, 0.03, 0.06};
-// How far a size has the scatter of the others: small batches may wait for the host, large ones
-// not.
+// Probability that a size has the scatter of the others: small batches may wait for the host,
+// large ones do not.
 constexpr double kSameScatter = 0.75;
-constexpr double kLevelDeviation = 1;   // after each size's mean was taken away
+constexpr double kLevelDeviation = 1;   // after subtraction of each size's mean
 constexpr double kLeastPromise = 1e-4;  // as a share of an epoch
 
-/// A limit of a size, as the model sees it.
+/// A limit of a size, as input of the model.
 struct Point {
   int batch_size = 0;
   double x = 0;
-  double mean = 0;                                 ///< log score by the prior, but for the level
+  double mean = 0;                                 ///< log score by the prior, without the level
   double time_deviation = 0, power_deviation = 0;  ///< of the log score
 };
 
@@ -59,7 +59,7 @@ struct Seen {
   double log_score = 0;
 };
 
-/// What was measured, factored for these scatters.
+/// Gaussian process of the measurements, factored for these scatters.
 class ScatterModel {
  public:
   /// \param own  batch size whose scatter is `own_scatter`
@@ -85,7 +85,7 @@ class ScatterModel {
 
   double log_likelihood() const { return log_likelihood_; }
 
-  /// Of the size with `own_scatter`.
+  /// Returns the forecast for the size with `own_scatter`.
   ScoreForecast forecast(const Point& point) const {
     std::vector<double> across(seen_.size());
     ScoreForecast result{.log_score = point.mean};
@@ -104,16 +104,16 @@ class ScatterModel {
  private:
   std::span<const Seen> seen_;
   double own_scatter_;
-  std::vector<std::vector<double>> lower_;  ///< Cholesky's
-  std::vector<double> residuals_;           ///< over it
+  std::vector<std::vector<double>> lower_;  ///< Cholesky factor
+  std::vector<double> residuals_;           ///< divided by the factor
   double log_likelihood_ = 0;
 };
 
-/// What a GPU draws with a size, of which something was measured, where nothing holds it back.
+/// Returns the power of a GPU with a measured size if no limit held it back.
 double drawn_by(const SizeProfile& profile, double highest, int gpus) {
   const auto most = std::ranges::max_element(profile.measured, {}, &Measurement::setting);
   const double power = (most->energy / most->time).value / gpus;
-  if (most->setting >= highest) return power;  // as setting_model.h has it
+  if (most->setting >= highest) return power;  // as in setting_model.h
   return std::clamp(prior_unlimited_power(most->setting, power), power, std::max(power, highest));
 }
 
@@ -121,7 +121,7 @@ double distance_of(const SizeProfile& one, const SizeProfile& other) {
   return std::abs(std::log2(one.batch_size) - std::log2(other.batch_size));
 }
 
-/// Those with measurements, nearest first.
+/// Returns the sizes with measurements, nearest first.
 std::vector<const SizeProfile*> nearest_of(const SizeProfile& own,
                                            std::span<const SizeProfile> others) {
   std::vector<const SizeProfile*> nearest;
@@ -135,12 +135,12 @@ std::vector<const SizeProfile*> nearest_of(const SizeProfile& own,
   return nearest;
 }
 
-/// What each limit is expected to be, and to improve; weighted by how likely each scatter is.
+/// The expected score of a limit and its expected gain, weighted by the likelihood of each scatter.
 struct Promise {
   double log_score = 0, gain = 0;
 };
 
-/// Weights from the logarithms of likelihoods.
+/// Returns weights with sum 1 from the logarithms of likelihoods.
 std::vector<double> shares_of(std::vector<double> logs) {
   const double most = *std::ranges::max_element(logs);
   double sum = 0;
@@ -149,7 +149,7 @@ std::vector<double> shares_of(std::vector<double> logs) {
   return logs;
 }
 
-/// \param seen  those of other sizes first, then `own` of the size that is asked for
+/// \param seen  limits of other sizes first, then `own` limits of the size in question
 std::vector<Promise> promises(std::span<const Seen> seen, std::size_t own,
                               std::span<const Point> candidates, double log_best) {
   const int size = candidates.front().batch_size;
@@ -181,12 +181,12 @@ std::vector<Promise> promises(std::span<const Seen> seen, std::size_t own,
   return result;
 }
 
-/// What the model is asked: of `candidates`, from what was `seen`.
+/// Input of the model: the measured limits and the candidates.
 struct Question {
-  std::vector<Seen> seen;  ///< those of the size itself last
-  double level = 0;        ///< of the size itself, taken away from its log scores
+  std::vector<Seen> seen;  ///< limits of the size itself last
+  double level = 0;        ///< of the size itself, subtracted from its log scores
   std::vector<Point> candidates;
-  std::vector<std::size_t> positions;  ///< of the candidates
+  std::vector<std::size_t> positions;  ///< of the candidates in the knob
 };
 
 /// \param known  nearest first
@@ -197,7 +197,7 @@ Question question_of(const Knob& limits, const SizeProfile& own,
                     options.gpus);
   };
   Question question;
-  // The nearest size tells what this one draws, where nothing was measured with it.
+  // If nothing was measured with this size, the nearest size determines its power.
   const SizeProfile& alike = own.measured.empty() ? *known.front() : own;
   for (std::size_t i = 0; i < limits.size(); ++i) {
     if (own.has(limits[i])) continue;
@@ -220,12 +220,12 @@ Question question_of(const Knob& limits, const SizeProfile& own,
   return question;
 }
 
-/// Of the candidates, that which is worth most beyond what measuring it costs; none: none is. In
-/// costs of an epoch under the best limit.
+/// Returns the candidate whose worth exceeds its cost of measurement by most, in costs of an epoch
+/// under the best limit; nullopt if there is none.
 std::optional<std::size_t> most_worthwhile(std::span<const Promise> promised, double log_best,
                                            std::span<const double> in_epoch, double epochs) {
   const auto count = static_cast<double>(in_epoch.size());
-  // Where nothing is measured, the epoch has the best limit.
+  // If nothing is measured in it, the epoch has the best limit.
   double mean = in_epoch.empty() ? 1 : 0;
   for (const double cost : in_epoch) mean += cost / count;
   std::optional<std::size_t> chosen;

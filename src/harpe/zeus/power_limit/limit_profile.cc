@@ -113,7 +113,7 @@ std::optional<std::string> why_stale(const LimitProfile& profile, const ProfileK
     return "it is " + shortest(age / 86400, 1) + " days old, more than " +
            shortest(most.value / 86400, 1);
   }
-  // A clock that was set back must not make a profile eternal.
+  // Otherwise a profile would never expire if the clock was set back.
   if (age < 0) return "it was measured in the future";
   return std::nullopt;
 }

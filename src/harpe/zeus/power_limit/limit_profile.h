@@ -1,14 +1,14 @@
 #pragma once
 /// \file
-/// What was measured of a job's settings, in a file: Zeus's JSON as it is (`measurements` of whole
-/// `power_limit` in W, `energy` in J, `time` in s, highest first, indented by 4), with optional
-/// members that say what was measured and when. A profile without them reads as one of Zeus; Zeus
-/// reads one with them.
+/// File of the measured settings of a job: the JSON of Zeus (`measurements` with a whole
+/// `power_limit` in W, `energy` in J and `time` in s, highest first, indented by 4), with optional
+/// members that identify the job and the time of measurement. A profile without them is one of
+/// Zeus; Zeus can read a profile with them.
 ///
 ///   {"measurements": [{"power_limit": 250, "energy": 1900.33, "time": 9.99}, ...],
 ///    "gpu_model": "NVIDIA A40", "batch_size": 256, "job": "resnet50", "measured_at": 1700000000}
 ///
-/// Where the settings are clocks, `clock` (MHz) stands for `power_limit`.
+/// If the settings are clocks, `clock` (MHz) replaces `power_limit`.
 
 #include <optional>
 #include <string>
@@ -21,7 +21,7 @@
 
 namespace harpe::zeus {
 
-/// What a profile holds for, and no longer when one of them changes.
+/// The job and GPU of a profile. The profile is not valid if one of these members differs.
 struct ProfileKey {
   std::string gpu_model;
   int batch_size = 0;
@@ -36,16 +36,17 @@ struct LimitProfile {
   std::optional<double> measured_at;  ///< s since 1970
 };
 
-/// Diagnostics: no JSON, a member of the wrong type or out of range, no measurement, limits that do
-/// not descend, limits beside clocks. Other members are left out.
+/// Fails if the text is not JSON, a member has the wrong type or is out of range, there is no
+/// measurement, limits do not descend, or a file has limits and clocks. Other members are ignored.
 Result<LimitProfile> parse_limit_profile(std::string_view text, const std::string& file);
-/// The same of a document that is parsed already.
+/// Reads a profile from a parsed document.
 Result<LimitProfile> read_limit_profile(const JsonValue& document, const std::string& file);
-/// Limits that are no whole watts are written with their decimals, which Zeus reads, too.
+/// Returns the text of the file. Limits that are not whole watts are written with decimals, which
+/// Zeus can also read.
 std::string limit_profile_json(const LimitProfile& profile);
 
-/// Why a profile must not be used again: another GPU model, batch size or job, an unknown one, or
-/// an age over `most` (s). Nothing where it may be.
+/// Returns the reason why a profile must not be used: another or an unknown GPU model, batch size
+/// or job, or an age over `most`. Nullopt if it may be used.
 std::optional<std::string> why_stale(const LimitProfile& profile, const ProfileKey& wanted,
                                      double now, Seconds most);
 

@@ -9,13 +9,13 @@
 namespace harpe::zeus {
 namespace {
 
-// The least relative deviation of a step that a bound believes in: counters that stand still for
-// some steps look exact.
+// Least relative deviation of a step that a bound assumes: counters that do not change for some
+// steps would show no deviation.
 constexpr double kLeastDeviation = 0.01;
-// Blocks double up to 2^10 times the first: a job that changes is noticed within one.
+// Blocks double up to 2^10 times the first one, so that a change of the job is noticed within one.
 constexpr int kMostDoublings = 10;
-// Steps at their worst that the budget must hold before the highest setting is left; to stay it
-// must hold one. Without a distance between the two, settings would change at every other step.
+// The highest setting is left only if the budget covers this many steps at their worst; another
+// setting is kept while it covers one. Otherwise settings would change at every other step.
 constexpr double kReserveToLeave = 2;
 // As for profiling (ProfilerOptions::least_gain).
 constexpr double kLeastGain = 0.0003;
@@ -58,7 +58,7 @@ std::size_t OnlineOptimizer::next(std::optional<Measurement> last) {
   if (budget_holds(current_ == wanted_ ? 1 : kReserveToLeave)) {
     switch_to(wanted_);
   } else {
-    // A block that was under way ends: what it taught may speak for another setting.
+    // Ends a block in progress: its measurements may favour another setting.
     if (current_ == wanted_) left_in_block_ = 0;
     switch_to(0);
   }
@@ -89,7 +89,7 @@ void OnlineOptimizer::account(Seconds time, Joules energy) {
   if (!known) return;
   learn(time, energy);
   if (current_ == 0 && drift_->add(time)) {
-    // Takes the reference anew; what is owed stays owed.
+    // Measures the reference again; the time owed remains.
     reference_ = {};
     drift_.reset();
     arms_.assign(knob_.size(), {});
@@ -121,8 +121,8 @@ void OnlineOptimizer::begin_block() {
 }
 
 std::size_t OnlineOptimizer::pick() {
-  // The budget would send what it cannot carry for long back to the highest setting, again and
-  // again: such a setting is no candidate.
+  // A setting that the budget cannot sustain is no candidate: the budget would return to the
+  // highest setting again and again.
   for (std::size_t i = 0; i < arms_.size(); ++i) {
     if (arms_[i].steps <= 0 || !is_sustainable(i)) continue;
     const bool better =

@@ -1,36 +1,37 @@
 #pragma once
 /// \file
-/// Choosing a setting while a long job runs, with no profiling phase: a bandit over the ordered
-/// settings that pays for each switch and keeps a budget of slowdown at every moment.
+/// Optimizer that chooses a setting while a long job runs, without a profiling phase: a bandit over
+/// the ordered settings that pays for each switch and keeps a budget of slowdown at every moment.
 ///
-/// Score: that of the selector (joules and seconds of a step, weighted). A setting not yet played
-/// is tried if the model of setting_model.h expects it to improve on the best so far, in proportion
-/// to the probability that the budget can carry it for ever (constrained expected improvement:
-/// Gardner et al., ICML 2014). Among those played, the lowest confidence bound is played (Auer,
-/// Cesa-Bianchi, Fischer 2002). It is played for a block of steps that doubles each time its
-/// setting is played again, so that n steps hold O(log n) switches a setting (Arora, Dekel, Tewari,
-/// ICML 2012). Steps right after a switch teach nothing, but count for the budget.
+/// The score is that of the selector (joules and seconds of a step, weighted). A setting that was
+/// not played is tried if the model of setting_model.h expects it to improve on the best so far, in
+/// proportion to the probability that the budget can carry it for ever (constrained expected
+/// improvement: Gardner et al., ICML 2014). Among the played settings, the one with the lowest
+/// confidence bound is played (Auer, Cesa-Bianchi, Fischer 2002), for a block of steps that doubles
+/// each time the setting is played again, so that n steps have O(log n) switches per setting
+/// (Arora, Dekel, Tewari, ICML 2012). The optimizer learns nothing from steps right after a switch,
+/// but they count for the budget.
 ///
 /// The budget. Let r be the reference: the mean time of a step at the highest setting, from the
-/// first `reference_steps`. Let B be the budget, n the steps done, and X the excess: the sum over
-/// steps at lower settings of (time - r), never below 0: what was saved is no credit, for a job
-/// that became faster would seem to save. A step at a lower setting is begun only if
+/// first `reference_steps`. Let B be the budget, n the number of completed steps, and X the excess:
+/// the sum over steps at lower settings of (time - r), never below 0. Time saved is no credit,
+/// because a job that became faster would seem to save. A step at a lower setting begins only if
 ///     X + (w - 1) r <= B r (n + 1)                                                          (1)
-/// where w is how many times r a step may take at any setting: for clocks the highest over the
-/// lowest clock, since computation slows in proportion at most and the rest less.
-/// Claim: X <= B r n after every step, whatever the times are within w r. Proof: by induction; n =
-/// 0 gives 0 <= 0. A step at the highest setting leaves X and raises the right side. A step at a
-/// lower one adds at most (w - 1) r to X (or lifts it to 0), so by (1) X <= B r (n + 1) after it,
-/// the claim for n + 1. So total time <= (time of the steps at the highest setting) + r (the
-/// others' number) + B r n: no prefix of the run is slower than (1 + B) times the highest setting
-/// throughout, as far as r is that setting's time. A step beyond w r is none that a setting caused
-/// (a stall); it counts in full, and the highest setting stays until (1) holds again.
+/// where w is the highest factor on r that a step may take at any setting: for clocks, the highest
+/// over the lowest clock, because computation slows at most in proportion and the rest less.
+/// Claim: X <= B r n after every step, for all step times up to w r. Proof by induction: n = 0
+/// gives 0 <= 0. A step at the highest setting does not change X and raises the right side. A step
+/// at a lower setting adds at most (w - 1) r to X (or raises it to 0), so by (1) X <= B r (n + 1)
+/// after it, the claim for n + 1. So total time <= (time of the steps at the highest setting) + r
+/// (number of the other steps) + B r n: no prefix of the run is slower than (1 + B) times a run at
+/// the highest setting, if r is that setting's step time. A step longer than w r is not caused by a
+/// setting (a stall). It counts in full, and the highest setting stays until (1) holds again.
 ///
-/// Drift: the reference is taken again whenever the median step at the highest setting moved by
-/// more than 5 %; what was learned of the settings is then forgotten, the excess is not.
+/// Drift: the reference is measured again when the median step at the highest setting has moved by
+/// more than 5 %. Then the scores of all settings are forgotten, but the excess is not.
 ///
-/// Pure; not thread-safe; O(1) a step, O(n^3) a block for n settings. On GPUs with fewer than two
-/// settings it stays where it is.
+/// Pure; not thread-safe; O(1) per step, O(n^3) per block for n settings. On GPUs with fewer than
+/// two settings it changes nothing.
 
 #include <optional>
 #include <vector>
@@ -42,34 +43,35 @@
 namespace harpe::zeus {
 
 struct OnlineOptions {
-  Selector selector{};        ///< not kMaxSlowdown: the budget says that
+  Selector selector{};        ///< not kMaxSlowdown: `slowdown` is the bound
   double slowdown = 0.05;     ///< B, at least 0
-  double worst_slowdown = 8;  ///< w, at least 1; usual GPUs: highest over lowest clock
+  double worst_slowdown = 8;  ///< w, at least 1; usually the highest over the lowest clock
   int reference_steps = 20;   ///< at least 2
-  int settle_steps = 5;       ///< after a switch, not learned from; at least 0
-  int block_steps = 20;       ///< of the first block of a setting, at least 1
+  int settle_steps = 5;       ///< after a switch, not used for scores; at least 0
+  int block_steps = 20;       ///< in the first block of a setting, at least 1
 };
 
 class OnlineOptimizer {
  public:
   static Result<OnlineOptimizer> make(Knob knob, OnlineOptions options);
 
-  /// The setting of the next step; the first is the highest. To be called before every step, with
-  /// what the step before took (nothing before the first): seconds, and joules of all GPUs. A step
-  /// whose seconds are no number of at least 0 counts as one of w r; whose joules are none, teaches
-  /// nothing.
+  /// Returns the setting of the next step; the first is the highest. Must be called before every
+  /// step.
+  /// \param last  seconds, and joules of all GPUs, of the step before; nullopt before the first
+  ///              step. If the seconds are not a number of at least 0, the step counts as w r; if
+  ///              the joules are not, it is not used for scores.
   std::size_t next(std::optional<Measurement> last);
 
-  /// X and B r n of the header, in s.
+  /// Return X and B r n of the file comment, in s.
   Seconds excess() const { return excess_; }
   Seconds allowance() const { return allowance_; }
   int switches() const { return switches_; }
-  /// The setting with the best mean so far.
+  /// Returns the setting with the best mean so far.
   std::size_t best() const { return best_; }
   const Knob& knob() const { return knob_; }
 
  private:
-  /// What was learned of a setting.
+  /// Sums over the steps of a setting.
   struct Arm {
     double steps = 0, score = 0, squares = 0, seconds = 0, joules = 0;  ///< sums over steps
     int blocks = 0;
@@ -93,10 +95,10 @@ class OnlineOptimizer {
   ScoreWeights weights_;
   std::vector<Arm> arms_;
   std::size_t current_ = 0, wanted_ = 0, best_ = 0;
-  double steps_ = 0;  ///< done since the reference was known
+  double steps_ = 0;  ///< completed since the reference was known
   int settling_ = 0, left_in_block_ = 0, switches_ = 0;
   std::vector<double> reference_times_;
-  Seconds reference_{};  ///< r; 0: not known yet
+  Seconds reference_{};  ///< r; 0 until known
   Seconds excess_{}, allowance_{};
   std::optional<DriftDetector> drift_;
 };

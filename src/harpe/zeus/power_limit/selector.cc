@@ -58,7 +58,7 @@ ScoreWeights weights_of(const Selector& selector, double highest_setting) {
   if (selector.kind != Selector::Kind::kCost) return {1, host};
   const double max_power =
       (selector.max_power.value > 0 ? selector.max_power.value : highest_setting) * selector.gpus;
-  // A joule and a second each get their share of the host's power, which then counts once in full.
+  // The host's power counts with weight eta in energy and with 1 - eta in time, so once in full.
   return {selector.eta, (1 - selector.eta) * max_power + host};
 }
 

@@ -17,14 +17,14 @@ constexpr double kTimeDeviation = 0.01, kTimeGrowth = 0.3;
 // Power: (x^-k + 1)^(-1/k).
 constexpr double kSharpness = 4.5;
 constexpr double kPowerDeviation = 0.06;
-// Power at a clock f: static share + the rest * (f / highest)^exponent, between voltage at its
-// floor (1) and falling with the clock (3).
+// Power at a clock f: static share + the rest * (f / highest)^exponent. The exponent is between 1,
+// with the voltage at its floor, and 3, with a voltage that falls with the clock.
 constexpr double kStaticShare = 0.3, kClockExponent = 2.2;
 
 // Noise of a window.
 constexpr double kTimeNoise = 0.03, kPowerNoise = 0.01;
 
-/// A Gaussian process over the settings, with what was seen of it.
+/// Prior of a Gaussian process over the settings, with the noise of its observations.
 struct Process {
   std::vector<double> mean, deviation;
   double length = 0, noise = 0;
@@ -48,7 +48,7 @@ std::vector<double> solve_lower(const std::vector<std::vector<double>>& lower,
   return b;
 }
 
-/// Rasmussen and Williams, algorithm 2.1.
+/// Returns the posterior (Rasmussen and Williams, algorithm 2.1).
 Posterior posterior(const Process& process, std::span<const double> x,
                     std::span<const std::size_t> seen, std::span<const double> values) {
   const std::size_t m = seen.size();

@@ -1,20 +1,20 @@
 #pragma once
 /// \file
-/// Time and power under settings that were not measured, from those that were.
+/// Model that predicts time and power under unmeasured settings from measured ones.
 ///
-/// Both are seen relative to the highest setting, over x = (power limit) / (power drawn at the
-/// highest setting, a GPU). A limit far above what a GPU draws does nothing; below it, power
-/// follows the limit and time rises ever faster, as voltage stops to fall with the clock. So the
-/// prior of log time saturates, a softplus A w log(1 + exp((x0 - x) / w)), and that of power is a
-/// soft minimum of x and 1. What a job does otherwise is a Gaussian process about them, whose
-/// deviation grows with the prior of time itself (Rasmussen and Williams, "Gaussian Processes for
-/// Machine Learning", 2006, chapter 2). A clock is given the x that a GPU of usual static power
-/// draws at it.
+/// Both are relative to the highest setting, over x = (power limit) / (power drawn at the highest
+/// setting, per GPU). A limit far above the power that a GPU draws has no effect; below it, power
+/// follows the limit and time rises ever faster, because voltage stops falling with the clock. So
+/// the prior of log time is a softplus that saturates, A w log(1 + exp((x0 - x) / w)), and that of
+/// power is a soft minimum of x and 1. A job's deviation from the priors is a Gaussian process,
+/// whose standard deviation grows with the prior of time itself (Rasmussen and Williams, "Gaussian
+/// Processes for Machine Learning", 2006, chapter 2). A clock has the x of the power that a GPU of
+/// usual static power draws at it.
 ///
-/// Constants: fitted by least absolute deviations (scripts/fit_setting_model.py), and those of the
-/// kernels chosen by least mean loss, on the 164 (job, batch size) curves of V100, P100 and RTX
-/// 6000 in the traces published with Zeus. No run of an A40, on which the choice is judged, was
-/// used.
+/// Constants: fitted by least absolute deviations (scripts/fit_setting_model.py); the constants
+/// of the kernels were chosen by least mean loss. The data are the 164 (job, batch size) curves of
+/// V100, P100 and RTX 6000 in the traces published with Zeus. No run of an A40 was used, because
+/// the choice is judged on it.
 ///
 /// Complexity: O(n m^2 + m^3) for n settings, m of them measured.
 
@@ -35,18 +35,19 @@ struct SettingForecast {
 
 class SettingModel {
  public:
-  /// \param highest  measured at the knob's first setting  \param gpus  measured together
+  /// \param highest  measured at the knob's first setting
+  /// \param gpus     measured together
   SettingModel(const Knob& knob, const Measurement& highest, int gpus);
 
-  /// One a setting. \param measured  one a setting; that of the first must be there
+  /// Returns one forecast per setting.
+  /// \param measured  one per setting; the first setting must have been measured
   std::vector<SettingForecast> forecast(std::span<const std::optional<Measurement>> measured) const;
 
  private:
   std::vector<double> position_;  ///< x
 };
 
-/// How a setting may turn out: its score, and by how much it may be below another (natural
-/// logarithms).
+/// Forecast of the score of a setting, and of its deviation (natural logarithms).
 struct ScoreForecast {
   double log_score = 0, deviation = 0;
   /// Expected improvement (Jones, Schonlau, Welch 1998, equation 15).
@@ -55,7 +56,7 @@ struct ScoreForecast {
 ScoreForecast score_of(const SettingForecast& forecast, const Measurement& highest,
                        const ScoreWeights& weights);
 
-// --- The prior: time and power that are expected before this job was measured, over x, as natural
+// --- The prior: time and power expected before this job was measured, over x, as natural
 // logarithms.
 
 /// The prior at one x: its mean, and the standard deviation of the Gaussian process about it.
@@ -65,7 +66,8 @@ struct PriorCurve {
 /// Length scales of the process, in x.
 inline constexpr double kPriorTimeLength = 0.1, kPriorPowerLength = 0.2;
 
-/// Returns x of a setting. \param drawn  W, a GPU, at the knob's first setting
+/// Returns x of a setting.
+/// \param drawn  W per GPU, at the knob's first setting
 double prior_position(KnobKind kind, double setting, double highest, double drawn);
 /// Returns the prior of time, relative to the time under a setting that limits nothing.
 PriorCurve prior_log_time(double x);

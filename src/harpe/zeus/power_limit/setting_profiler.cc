@@ -9,22 +9,22 @@
 namespace harpe::zeus {
 namespace {
 
-// Of Zeus, by which the budget is counted.
+// Steps per setting in Zeus, by which the budget is counted.
 constexpr int kZeusStepsASetting = 50;
-// A setting that was not measured is chosen only where it promises this much more than the best
-// that was: interpolation errs by some percent. Chosen with the model's constants.
+// A setting that was not measured is chosen only if its forecast is this much better than the best
+// measured one: interpolation errs by a few percent. Chosen together with the model's constants.
 constexpr double kUnmeasuredMargin = 0.05;
-// Windows that a job has to come when its settings are tried, where other batch sizes are known: a
-// job of some tens of thousands of steps.
+// Remaining windows of a job when its settings are tried, if other batch sizes are known: a job of
+// some tens of thousands of steps.
 constexpr double kWindowsToCome = 1000;
-// So many windows are waited for a warm-up: a job whose steps vary never ends one.
+// Most windows treated as warm-up: a job whose steps vary never ends its warm-up.
 constexpr int kMostWarmUps = 4;
-// A setting is tried for a maximum slowdown unless it surely breaks it.
+// A setting is tried for a maximum slowdown unless it surely exceeds it.
 constexpr double kSurelyTooSlow = 2.0;  // standard deviations
-// From the half-width of a 95 % interval to the bound on one side that holds with 95 %.
+// From the half-width of a 95 % interval to the one-sided bound with the same probability.
 constexpr double kOneSided = 1.644854 / 1.959964;
 
-/// Of a normal distribution, below so many standard deviations.
+/// Returns the share of a normal distribution below this number of standard deviations.
 double normal_share(double deviations) {
   return 0.5 * std::erfc(-deviations / std::sqrt(2.0));
 }
@@ -139,7 +139,7 @@ KnobActions SettingProfiler::on_window(Seconds time, Joules energy) {
   return actions;
 }
 
-/// Whether the two halves of the highest setting's window differ.
+/// Returns true if the two halves of the highest setting's window differ.
 bool SettingProfiler::still_warms_up() {
   if (!options_.cautious || options_.time_error || current_ != 0 || step_times_.size() < 4) {
     return false;
@@ -227,7 +227,7 @@ std::optional<std::size_t> SettingProfiler::next_for_slowdown() const {
   const auto forecast =
       SettingModel(knob_, *measured_[0], options_.selector.gpus).forecast(measured_);
   const std::size_t kept = best_measured();
-  // The lowest that probably keeps it; else the next below the lowest that was seen to.
+  // The lowest setting that probably keeps the bound; else the one below the lowest that keeps it.
   for (std::size_t i = knob_.size(); i-- > kept + 1;) {
     if (!measured_[i] && forecast[i].log_time <= allowed) return i;
   }
@@ -238,9 +238,10 @@ std::optional<std::size_t> SettingProfiler::next_for_slowdown() const {
   return next;
 }
 
-/// The probability that a setting is within the selector's bound. As settings descend, time rises,
-/// and ever faster. So between two measured settings it is at most a chord's; below the lowest
-/// measured one it is the forecast's, and at least what the line from the highest setting says.
+/// Returns the probability that a setting is within the selector's bound. As settings descend, time
+/// rises at an increasing rate. So between two measured settings, time is at most the chord's.
+/// Below the lowest measured setting, time is the forecast's, but at least that of the line from
+/// the highest setting.
 double SettingProfiler::chance_to_keep(std::size_t setting, const SettingForecast& forecast) const {
   if (!options_.selector.most_slowdown) return 1;
   const double allowed = std::log(*options_.selector.most_slowdown) - margin(0);
@@ -266,9 +267,9 @@ double SettingProfiler::chance_to_keep(std::size_t setting, const SettingForecas
   return std::min(chance, normal_share((allowed - least) / (noise * (1 + farther))));
 }
 
-/// By how much the ratio of a setting's time to the highest setting's may be above the one
-/// measured, relative. Of a setting that was not measured: as if its window were as good as the
-/// highest's.
+/// Returns the relative amount by which the ratio of a setting's time to the highest setting's may
+/// exceed the measured ratio. A setting without a measurement is assumed to have a window as good
+/// as the highest setting's.
 double SettingProfiler::margin(std::size_t setting) const {
   if (!options_.cautious) return 0;
   const double own = setting == 0 || !measured_[setting] ? time_error_[0] : time_error_[setting];
@@ -292,7 +293,7 @@ std::size_t SettingProfiler::best_measured() const {
     seen.push_back(*measured_[i]);
     position.push_back(i);
   }
-  // Only sound measurements were kept, and the selector was checked.
+  // Cannot fail: only sound measurements were kept, and the selector was checked.
   return position[choose(seen, options_.selector).value()];
 }
 

@@ -1,24 +1,25 @@
 #pragma once
 /// \file
-/// Harpe's own profiling of one job's setting: few settings instead of all, short windows instead
-/// of equal ones, and no window is lost.
+/// Harpe's profiler of the settings of one job: it measures few settings instead of all, in short
+/// windows instead of equal ones, and discards no window.
 ///
-/// The highest setting is measured first. Then, again and again, the setting whose score is
-/// expected to improve most on the best so far by the model (setting_model.h), until no setting
-/// promises `least_gain` more, or the budget of steps does not hold another window. A window ends
-/// as soon as the 95 % interval of the mean step is narrower than `precision` and it is long enough
-/// for energy counters. At the end of an
-/// epoch it pauses and later goes on, and the setting stays in force, so that epochs may be shorter
-/// than a window, even than a warm-up.
+/// The highest setting is measured first. Then, repeatedly, the setting whose score the model
+/// (setting_model.h) expects to improve most on the best so far, until no setting promises an
+/// improvement of `least_gain`, or the remaining budget of steps is too small for another window. A
+/// window ends as soon as the 95 % interval of the mean step is narrower than `precision` and the
+/// window is long enough for energy counters. At the end of an epoch it pauses, continues later,
+/// and the setting stays in force, so an epoch may be shorter than a window, or even than a
+/// warm-up.
 ///
-/// For a maximum slowdown the lowest setting that probably keeps it is measured next. Where another
-/// selector is bound to a slowdown, what a setting promises counts by the probability that it keeps
-/// the bound (Gardner et al., ICML 2014). Both choose measured settings only: a promise rests on no
-/// forecast.
+/// For a maximum slowdown, the lowest setting that probably keeps it is measured next. If another
+/// selector bounds the slowdown, the expected improvement of a setting is weighted by the
+/// probability that it keeps the bound (Gardner et al., ICML 2014). Both choose only measured
+/// settings, so that a promised slowdown never rests on a forecast.
 ///
-/// Steps, warm-up included, are at most `step_share` of what Zeus takes for the same settings
-/// (10 + 40 steps each), or one window where that is more. Carry out the actions that each function
-/// returns, and give it the time of each event, on any steady clock. Pure; not thread-safe.
+/// The number of steps, warm-up included, is at most `step_share` of the steps that Zeus takes for
+/// the same settings (10 + 40 steps each), or one window if that is more. The caller must carry out
+/// the actions that each function returns, and pass in the time of each event, on any steady clock.
+/// Pure; not thread-safe.
 
 #include <optional>
 #include <vector>
@@ -39,14 +40,15 @@ struct ProfilerOptions {
   double precision = 0.01;  ///< half-width of the interval over the mean, above 0
   double step_share = 0.5;  ///< above 0
   double least_gain = 0.0003;  ///< expected improvement of the score, a fraction, at least 0
-  /// Chooses only settings that keep the selector's `most_slowdown` with the error of their
-  /// windows: with a probability of 95 %. False: by the windows' means alone, as Zeus does.
+  /// True: chooses only settings that keep the selector's `most_slowdown` with a probability of 95
+  /// %, given the error of their windows. False: by the means of the windows alone, as Zeus does.
   bool cautious = false;
-  /// That error, a relative half-width of a 95 % interval; none: each window's own, by the scatter
-  /// of its steps. Processes of a job that must choose alike share no scatter.
+  /// That error, as a relative half-width of a 95 % interval; nullopt: each window's own, by the
+  /// scatter of its steps. The processes of a job must choose alike but have different scatter, so
+  /// they set it.
   std::optional<double> time_error{};
-  /// What was measured of the same job with other batch sizes: of power limits, and where no
-  /// slowdown is bound, it says which are worth measuring (limit_plan.h).
+  /// Measurements of the same job with other batch sizes. For power limits without a bounded
+  /// slowdown, they decide which settings are worth measuring (limit_plan.h).
   std::vector<SizeProfile> others{};
   int batch_size = 0;
 };
@@ -58,19 +60,19 @@ class SettingProfiler {
   KnobActions start();
   KnobActions on_step_begin(Seconds now);
   KnobActions on_epoch_end(Seconds now);
-  /// What the window just closed took; some parts of it where it was paused. A setting whose
-  /// figures are no numbers above 0 is measured again.
+  /// Receives time and energy of the window that was just closed; of each part, if it was paused. A
+  /// setting whose figures are not numbers above 0 is measured again.
   KnobActions on_window(Seconds time, Joules energy);
 
   bool done() const { return state_ == State::kDone; }
   std::optional<std::size_t> choice() const { return choice_; }
-  /// The best of the settings measured so far; none before the first.
+  /// Returns the best of the settings measured so far; nullopt before the first.
   std::optional<std::size_t> best_so_far() const;
-  /// One a setting, of one step (s, J); nothing for those that were not measured.
+  /// Returns time (s) and energy (J) of a step for each setting; nullopt if it was not measured.
   const std::vector<std::optional<Measurement>>& measured() const { return measured_; }
-  /// Positions in the order they were measured.
+  /// Returns the positions of the settings in the order they were measured.
   const std::vector<std::size_t>& order() const { return order_; }
-  int steps() const { return steps_; }  ///< begun while not done
+  int steps() const { return steps_; }  ///< begun before it was done
   const Knob& knob() const { return knob_; }
 
  private:
@@ -99,9 +101,10 @@ class SettingProfiler {
   int steps_ = 0, state_steps_ = 0;
   std::size_t current_ = 0;
   std::optional<std::size_t> set_;
-  int window_limit_ = 0;  ///< steps that this window may have
+  int window_limit_ = 0;  ///< most steps of this window
   bool window_is_open_ = false, window_is_complete_ = false;
-  bool step_is_beginning_ = false;  ///< where a window is closed: not at the end of an epoch
+  /// A window was closed at the start of a step, not at the end of an epoch.
+  bool step_is_beginning_ = false;
   Seconds step_began_{};
   std::vector<double> step_times_;
   Seconds time_{};

@@ -21,7 +21,7 @@ Status JobAgreement::exchange(std::span<double> sums, std::span<double> maxima) 
 
 Result<bool> JobAgreement::same(std::span<const double> numbers) {
   if (is_alone()) return true;
-  // The largest, and the largest of the negatives: the smallest.
+  // The maximum, and the maximum of the negatives, which gives the minimum.
   std::vector<double> maxima(numbers.begin(), numbers.end());
   for (const double number : numbers) maxima.push_back(-number);
   HARPE_TRY(exchange({}, maxima));
@@ -32,7 +32,7 @@ Result<bool> JobAgreement::same(std::span<const double> numbers) {
 }
 
 double digest_of(const Knob& knob) {
-  // FNV-1a over the settings' bits, of which a double holds 53.
+  // FNV-1a over the settings' bits, reduced to the 53 bits that a double holds.
   std::uint64_t hash = 0xcbf29ce484222325 ^ static_cast<std::uint64_t>(knob.kind());
   for (const double setting : knob.settings()) {
     for (int shift = 0; shift < 64; shift += 8) {

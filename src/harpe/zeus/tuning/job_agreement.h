@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// What the tuners of a job's processes tell one another. A process that can go on no longer keeps
-/// taking part until the others have heard of it: a reduction that one leaves out hangs the job.
+/// Communication among the tuners of a job's processes. A process that cannot continue keeps taking
+/// part until the others know of it, because a reduction that one process omits hangs the job.
 
 #include <span>
 #include <string>
@@ -14,7 +14,7 @@ namespace harpe::zeus {
 
 class JobAgreement {
  public:
-  /// \param peers  null: this process is alone, and agrees with itself
+  /// \param peers  null if this process is alone; it then agrees with itself
   explicit JobAgreement(Peers* peers) : peers_(peers) {}
 
   bool is_alone() const { return peers_ == nullptr; }
@@ -28,7 +28,7 @@ class JobAgreement {
   /// lost, and with the reduction's error if the reduction fails.
   Status exchange(std::span<double> sums, std::span<double> maxima);
 
-  /// Returns true if all processes have the same numbers. Fails as `exchange`.
+  /// Returns true if all processes have the same numbers. Fails like `exchange`.
   Result<bool> same(std::span<const double> numbers);
 
  private:
@@ -36,7 +36,7 @@ class JobAgreement {
   std::string lost_;
 };
 
-/// A number that differs between knobs that differ, as good as ever; exact in a double.
+/// Returns a hash of a knob, exact in a double. Hashes of different knobs almost always differ.
 double digest_of(const Knob& knob);
 
 }  // namespace harpe::zeus

@@ -18,7 +18,7 @@ namespace harpe::zeus {
 namespace {
 
 constexpr Seconds kLease{60};
-// A lease that was lost is noticed so soon; a renewal costs a request over a local socket.
+// A lost lease is noticed after at most this time. A renewal is one request over a local socket.
 constexpr Seconds kRenewal{5};
 
 class AgentSetter final : public KnobSetter {
@@ -112,7 +112,7 @@ Result<std::unique_ptr<KnobSetter>> open_agent_setter(const std::filesystem::pat
   Seconds lasts = kLease;
   for (const int gpu : gpus) {
     found.push_back({.offer = HARPE_TRY(agent.offer(gpu)), .found = {}});
-    // Who may set a GPU without reading it finds it as the factory left it.
+    // If the policy allows setting a GPU but not reading it, assume its factory settings.
     const Result<node::GpuReading> reading = agent.read(gpu);
     if (reading.ok()) found.back().found = *reading;
     const Seconds most = found.back().offer.max_lease;
@@ -131,8 +131,8 @@ Result<std::unique_ptr<KnobSetter>> open_agent_setter(const std::filesystem::pat
       return std::unique_ptr<KnobSetter>(std::make_unique<AgentSetter>(
           std::move(agent), std::move(lease).take(), std::move(knob), lasts, clock));
     }
-    // Two optimizers on one GPU would each measure what the other sets: limits beside another
-    // one's clocks, which the agent grants to one user, are no way out.
+    // Two optimizers on one GPU would each measure the other's settings. Power limits beside
+    // another optimizer's clocks, which the agent grants to the same user, would not avoid this.
     if (lease.error().code == ErrorCode::kConflict) return std::move(lease).error();
     if (!refused) refused = std::move(lease).error();
   }
@@ -149,7 +149,7 @@ double now_on_the_wall() {
   return static_cast<double>(std::time(nullptr));
 }
 
-// A folder with more files than these is something else.
+// A folder with more files than this is not a folder of profiles.
 constexpr std::size_t kMostProfiles = 1000;
 
 bool is_folder(const std::filesystem::path& path) {
@@ -161,7 +161,7 @@ std::filesystem::path file_of(const JobTuningOptions& options) {
   return options.profile / ("batch-" + std::to_string(options.batch_size) + ".json");
 }
 
-/// Returns the profile of a file, or those of a folder, by name. Files of a folder that cannot be
+/// Returns the profile of a file, or the profiles of a folder. Files of a folder that cannot be
 /// read are ignored.
 Result<std::vector<LimitProfile>> read_profiles(const std::filesystem::path& path) {
   std::vector<LimitProfile> profiles;
@@ -187,7 +187,7 @@ Result<std::vector<LimitProfile>> read_profiles(const std::filesystem::path& pat
   return profiles;
 }
 
-/// Returns what this process reads of the GPU, as if every setting were allowed.
+/// Returns the power limits that this process reads of the GPU, as if every setting were allowed.
 FoundGpu found_here(Gpu& gpu) {
   FoundGpu found;
   const Result<PowerLimitRange> range = gpu.power_limit_range();
@@ -200,17 +200,17 @@ FoundGpu found_here(Gpu& gpu) {
   return found;
 }
 
-// A forecast of a smaller gain is not acted upon.
+// Smallest forecast gain that is acted upon.
 constexpr double kLeastGain = 0.01;
 
 constexpr const char* kWindow = "harpe tuning";
 constexpr Seconds kSettlingLook{0.005};
 
-/// Windows of a job's GPUs by an energy monitor, which may measure other windows at the same time.
+/// Meter of a job's GPUs. Its energy monitor may measure other windows at the same time.
 class MonitorMeter final : public WindowMeter {
  public:
   /// Monitor and clock must outlive this object.
-  /// \param with_node  CPUs and their memory count, too, if they can be read
+  /// \param with_node  true to include CPUs and their memory if they can be read
   MonitorMeter(EnergyMonitor& monitor, bool with_node, Clock& clock)
       : monitor_(monitor), with_node_(with_node), clock_(clock) {}
 
@@ -262,7 +262,7 @@ bool holds(const std::vector<Range>& ranges, Quantity value) {
       ranges, [&](const Range& one) { return one.lowest <= value && value <= one.highest; });
 }
 
-/// At most `most` values, the ends among them, evenly chosen.
+/// Returns at most `most` of the values, evenly spaced, including the first and the last.
 std::vector<double> thinned(const std::vector<double>& values, std::size_t most) {
   if (values.size() <= most) return values;
   std::vector<double> kept;
@@ -273,7 +273,7 @@ std::vector<double> thinned(const std::vector<double>& values, std::size_t most)
   return kept;
 }
 
-/// The highest clock of a GPU as it was found; 0: not known.
+/// Returns the highest clock that the GPU's settings allowed at first; 0 if unknown.
 int found_clock(const FoundGpu& gpu) {
   if (gpu.offer.clocks.empty()) return 0;
   const int top = gpu.offer.clocks.back().value;
@@ -316,7 +316,7 @@ void JobTuning::start(EnergyMonitor* monitor, Clock& clock, Peers* peers) {
     report_.why_nothing_was_set =
         monitor == nullptr ? "the GPUs did not answer in time" : "there is no GPU here";
   }
-  // A process without GPUs has the others know.
+  // A process without GPUs still notifies the others.
   const Status agreed = peers == nullptr ? ok_status() : agree_on_objective(*peers);
   if (has_gpus && !agreed.ok()) report_.why_nothing_was_set = agreed.error().text();
   if (!has_gpus || !agreed.ok()) return;
@@ -334,7 +334,7 @@ void JobTuning::start(EnergyMonitor* monitor, Clock& clock, Peers* peers) {
   tuner_->start();
 }
 
-/// What there is, for the objective and for advice.
+/// Reads the GPUs' models and power limits, for the objective and for advice.
 void JobTuning::look_at_gpus(EnergyMonitor& monitor) {
   const std::vector<GpuIdentity> gpus = monitor.gpus();
   std::vector<FoundGpu> found;
@@ -360,12 +360,12 @@ void JobTuning::open_setter(EnergyMonitor& monitor, Clock& clock) {
     return;
   }
   report_.why_nothing_was_set = opened.error().text();
-  // A GPU that has no limits is measured all the same: the setting is only a name then.
+  // A GPU without power limits is measured as well; its setting is then only a name.
   const double found = report_.could_be.size() > 0 ? report_.could_be[0] : 1;
   setter_ = std::make_unique<NoSetter>(Knob::make(KnobKind::kPowerLimit, {found}).take());
 }
 
-/// The objective is that of all GPUs and nodes of the job.
+/// Combines the objective of all processes, so that it counts all GPUs and nodes of the job.
 Status JobTuning::agree_on_objective(Peers& peers) {
   Selector& selector = report_.selector;
   std::array<double, 2> sums{static_cast<double>(selector.gpus), selector.host_power.value};
@@ -420,7 +420,7 @@ void JobTuning::advise_where_nothing_is_set() {
   if (report_.why_nothing_was_set.empty() || !measured || !report_.could_be.can_choose()) return;
   const StepCost& own = report_.result.costs[0];
   Measurement found{report_.could_be[0], own.time, own.energy};
-  // Of all GPUs that the selector counts, where others have some of them.
+  // Figures of all GPUs that the selector counts, if other processes have some of them.
   const bool is_of_all = report_.result.job_saving.has_value();
   if (is_of_all && !report_.result.measurements.empty()) {
     found.time = report_.result.measurements[0].time;

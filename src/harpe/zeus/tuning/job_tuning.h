@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// What tuning a job is beside its steps: which of its GPUs' settings there are, who sets them and
-/// who measures, what an earlier run knew, what is to be said at the end.
+/// The parts of tuning a job that do not depend on its steps: the settings that its GPUs offer, the
+/// setter and the meter, the profile of earlier runs, and the final report.
 
 #include <filesystem>
 #include <memory>
@@ -25,13 +25,14 @@ struct FoundGpu {
   node::GpuReading found;
 };
 
-/// Locked graphics clocks. Empty where some GPU does not tell its clocks; of one setting where no
-/// lower one is allowed.
+/// Returns the locked graphics clocks. Empty if a GPU does not report its clocks; one setting if no
+/// lower clock is allowed.
 Knob clock_knob(std::span<const FoundGpu> gpus);
-/// Power limits, likewise.
+/// Returns the power limits. Empty if a GPU does not report its limits; one setting if no lower
+/// limit is allowed.
 Knob limit_knob(std::span<const FoundGpu> gpus);
 
-/// A forecast of the setting that a job should have although none may be set: one measurement,
+/// A forecast of the best setting for a job whose GPUs may not be set: from one measurement,
 /// extended by the model of power_limit/setting_model.h, which was fitted to other jobs.
 struct Advice {
   std::size_t setting = 0;  ///< position in the knob
@@ -39,62 +40,63 @@ struct Advice {
   double saving = 0;        ///< fraction of its joules, of the GPUs alone
 };
 
-/// Returns nullopt if no lower setting promises 1 % within the selector's bound.
+/// Returns nullopt if no lower setting promises a gain of 1 % within the selector's bound.
 /// \param highest  measured at the knob's first setting
 std::optional<Advice> advise(const Knob& knob, const Measurement& highest,
                              const Selector& selector);
 
 struct JobTuningOptions {
-  /// Without GPUs and their highest limit, which are looked up. Its host power is that of what this
-  /// process speaks for: processes of a job add theirs up.
+  /// The number of GPUs and their highest limit are looked up. The host power is the part that this
+  /// process accounts for; the processes of a job add their parts up.
   Selector selector{};
   bool online = false;
   bool measures_node = false;  ///< CPUs and their memory count as energy
-  /// Where what was measured is kept, and found again for the same job and GPUs; empty: nowhere. A
-  /// folder (also one that its last slash names) keeps a file of each batch size, and what was
-  /// measured with others says which settings are worth trying.
+  /// File or folder that keeps the measurements, for later runs of the same job on such GPUs;
+  /// empty: none is kept. A folder (also a path that ends in a slash) holds one file per batch
+  /// size, and the measurements with other batch sizes decide which settings are worth trying.
   std::filesystem::path profile{};
-  std::filesystem::path socket{};  ///< of the agent; empty: HARPE_AGENT_SOCKET, then the usual one
+  std::filesystem::path socket{};  ///< of the agent; empty: HARPE_AGENT_SOCKET, then the default
   std::string lease = "harpe";     ///< its name, for people
-  std::string job{};               ///< what the profile holds for
-  int batch_size = 1;              ///< likewise
-  /// Longest time for a request to the agent. An agent that is gone refuses at once. An agent whose
-  /// disk is busy answers late, because it stores the state before each change.
+  std::string job{};               ///< job that the profile is valid for
+  int batch_size = 1;              ///< batch size that the profile is valid for
+  /// Longest time for a request to the agent. If the agent is not running, requests fail at once.
+  /// If its disk is busy, it responds late, because it stores its state before each change.
   Seconds patience{10};
-  bool writes_profile = true;  ///< false: another process of this node does
+  bool writes_profile = true;  ///< false if another process of this node writes it
 };
 
-/// What is to be said at the end.
+/// The final report of tuning a job.
 struct TuningReport {
   Selector selector{};
   bool online = false, measures_node = false;
   TuningResult result{};
-  std::uint64_t ignored_lines = 0;    ///< of a file of steps
-  std::uint64_t refused_lines = 0;    ///< of it, faster than steps can be
-  std::string why_nothing_was_set{};  ///< empty: settings were set
-  Knob could_be{};                    ///< what could be set with an agent that allows it
+  std::uint64_t ignored_lines = 0;    ///< of the step file
+  std::uint64_t refused_lines = 0;    ///< of the step file: faster than steps can be
+  std::string why_nothing_was_set{};  ///< empty if settings were set
+  Knob could_be{};                    ///< settings that an agent could set if its policy allows
   std::optional<Advice> advice{};     ///< among `could_be`
-  std::vector<std::string> notes{};   ///< about the profile, and why settings were tried no more
+  std::vector<std::string> notes{};   ///< about the profile, and why no more settings were tried
 };
 
-/// In this order: `make`, `start`, `finish`. Not thread-safe.
+/// The tuning of one job. Call `make`, `start` and `finish` in this order. Not thread-safe.
 class JobTuning {
  public:
   /// Checks the options and reads the profile.
   static Result<std::unique_ptr<JobTuning>> make(JobTuningOptions options);
   ~JobTuning();
 
-  /// The job is about to begin. What goes wrong here is said in the report, and the job measured as
-  /// it is, where that is possible.
-  /// \param monitor  of the GPUs; null: they did not answer. Used until `finish`
-  /// \param peers    the job's other processes, which all call this; null: there are none. Used
-  ///                 until `finish`
+  /// Starts tuning; called just before the job begins. Errors go to the report, and the job is
+  /// measured without settings if that is possible.
+  /// \param monitor  of the GPUs, used until `finish`; null if they did not respond
+  /// \param peers    the job's other processes, which all call this function, used until `finish`;
+  ///                 null if there are none
   void start(EnergyMonitor* monitor, Clock& clock, Peers* peers = nullptr);
-  /// Of the job's steps; null: nothing is measured, and the report says why.
+  /// Returns the tuner of the job's steps; null if nothing is measured (the report says why).
   Tuner* tuner() { return tuner_.get(); }
-  /// There is one where there is a tuner.
+  /// Returns the setter. Must not be called without a tuner.
   KnobSetter& setter() { return *setter_; }
-  /// The job has ended and the setter has restored what was found: writes the profile.
+  /// Writes the profile and returns the report. Called after the job has ended and the setter has
+  /// restored the earlier settings.
   TuningReport finish();
 
  private:
@@ -107,7 +109,7 @@ class JobTuning {
   void write_profile();
 
   const JobTuningOptions options_;
-  std::vector<LimitProfile> profiles_;  ///< as they were found
+  std::vector<LimitProfile> profiles_;  ///< as read by `make`
   ProfileKey key_;
   TuningReport report_;
   std::unique_ptr<KnobSetter> setter_;

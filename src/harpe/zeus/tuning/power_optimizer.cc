@@ -19,11 +19,11 @@
 namespace harpe {
 namespace {
 
-// Of the thread beside training: windows that wait for their energy end so much late at most.
+// Poll interval of the thread: the longest delay of a window that waits for its energy.
 constexpr std::chrono::milliseconds kPollInterval(20);
 constexpr Seconds kLongestStop{0.2};
 
-/// Positions in `devices.gpus`.
+/// Returns positions in `devices.gpus`.
 Result<std::vector<int>> chosen_gpus(const PowerOptimizerOptions& options, const Devices& devices) {
   std::vector<GpuIdentity> identities;
   for (const auto& gpu : devices.gpus) identities.push_back(gpu->identity());
@@ -105,7 +105,7 @@ struct PowerOptimizer::State {
   Mutex mutex;
   CondVar changed;
   bool ended HARPE_GUARDED_BY(mutex) = false;
-  /// Training's thread uses the tuner, maybe for as long as its peers take.
+  /// True while training's thread uses the tuner, possibly for as long as its peers take.
   bool in_step HARPE_GUARDED_BY(mutex) = false;
   std::optional<Error> not_kept HARPE_GUARDED_BY(mutex);
   std::thread thread;
@@ -150,11 +150,11 @@ PowerOptimizer::PowerOptimizer(std::unique_ptr<State> state) : state_(std::move(
 
 PowerOptimizer::~PowerOptimizer() {
   finish();
-  // The threads of a child of `fork` are its parent's, as is the lease.
+  // In a child of `fork`, the threads and the lease belong to the parent.
   if (::getpid() != state_->process) (void)state_.release();
 }
 
-/// The thread. Keeps the lease also while training waits for its peers.
+/// Body of the thread. Also renews the lease while training waits for its peers.
 void PowerOptimizer::State::run() {
   while (true) {
     {
@@ -215,7 +215,7 @@ const PowerReport& PowerOptimizer::finish() {
   state.restore();
   state.report = summary_of(state.tuning->finish());
   if (!state.monitor->stop(kLongestStop)) {
-    // A driver's call that nothing can end: its thread, and what it works with, are left behind.
+    // A driver's call cannot be stopped: its thread and data are left behind.
     (void)state.monitor.release();
     for (auto& gpu : state.devices.gpus) (void)gpu.release();
     for (auto& cpu : state.devices.cpus) (void)cpu.release();

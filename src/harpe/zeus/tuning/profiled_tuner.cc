@@ -12,60 +12,60 @@
 namespace harpe::zeus {
 namespace {
 
-// A window must end before the samples of its end are forgotten.
+// A window ends before the meter discards the samples of its end.
 constexpr Seconds kLongestSilence{100};
-// How far an earlier run's figures may be off this one's, where both are the same job.
+// Relative error of an earlier run's figures for the same job.
 constexpr double kKnownError = 0.02;
 
-// Steps after a switch that are not measured: the clock ramps, and the limit's controller settles.
+// Steps not measured after a switch: the clock ramps and the limit's controller settles.
 constexpr int kSettlingSteps = 10;
-// Profiling again must not cost more than it can bring: at most a fifth of the time.
+// Profiling again must not cost more than it can save: it takes at most a fifth of the steps.
 constexpr int kLeastStretch = 4;
-// The fraction by which steps may stray, and by which they seem to, seen in ticks of a look.
+// Drift of the step time that is tolerated, as a fraction, plus the resolution of observed times.
 constexpr double kDrift = 0.05;
 constexpr Seconds kTick{0.005};
-// Steps of which the mean is known well enough to see 5 % of drift.
+// Number of steps whose mean is precise enough to detect 5 % of drift.
 constexpr std::int64_t kReferenceSteps = 30;
-// Windows of the setting chosen: long enough for energy counters, short enough that the ones beside
-// a look are of its time.
+// Windows of the chosen setting: long enough for energy counters, short enough that the windows
+// next to a look are close to it in time.
 constexpr std::size_t kWindowSteps = 20;
 constexpr Seconds kWindowTime{4};
-// Limits of a look, which ends early if its steps scatter little.
+// Limits of a look. It ends early if its steps scatter little.
 constexpr std::size_t kLookSteps = 10, kMostLookSteps = 40;
 constexpr Seconds kLookTime{2};
 constexpr double kLookPrecision = 0.005;
-// The first trials may take so many times the time that the bound allows until then, which later
-// steps make up for.
+// The first trials may take this multiple of the extra time that the bound allows so far; later
+// steps make up for it.
 constexpr double kFirstOverdraft = 2;
-// Steps of a look in a job of several processes, which must end it alike.
+// Steps of a look in a job of several processes, which must all end it at the same step.
 constexpr std::int64_t kJobLook = 32;
-// Without steps for so long, and so many times the usual, a trial ends.
+// A trial ends after a silence of this length and of this multiple of the usual step.
 constexpr Seconds kSilence{60};
 constexpr double kSilentSteps = 20;
-constexpr std::int64_t kLeastSteps = 5;  // by which the usual is known
-// Between two meetings of a job's processes, in the end: often enough for a drift, too seldom to be
-// felt. The first are sooner, for jobs that are short.
+constexpr std::int64_t kLeastSteps = 5;  // before the usual step is known
+// Longest interval between two meetings of a job's processes: short enough to detect a drift, long
+// enough to cost almost nothing. The first intervals are shorter, for short jobs.
 constexpr Seconds kMeetingInterval{10};
 constexpr std::int64_t kFirstMeeting = 16, kMostBetweenMeetings = 100'000;  // steps
 
 constexpr std::int64_t kFirst = 80, kFirstByEarlierRun = 40;  // steps
-// A look that is wanted is due after so many, at most.
+// A wanted look is due after at most this number of steps.
 constexpr double kSoon = 60;
-// Steps between two looks, as a multiple of those of a look.
+// Steps between two looks, as a multiple of the steps of a look.
 constexpr std::int64_t kOften = 8, kSeldom = 99;
 // Range of the factor on the steps between two looks.
 constexpr double kShortest = 0.7, kLongest = 1.3;
-// Measured steps of a look, and those after which it ends without them.
+// Measured steps that complete a look; steps after which it ends without them.
 constexpr std::int64_t kEnough = 10, kInVain = 400;
-// Shares of the time that the bound allows: beyond the first a run goes back to the highest
-// setting, and leaves it below the second. Below 1, as times are estimates.
+// Shares of the extra time that the bound allows. Above the first a run returns to the highest
+// setting; below the second it leaves it. Both are below 1 because times are estimates.
 constexpr double kGoesBack = 0.97, kLeaves = 0.9;
 
-/// What an earlier run measured at the settings of this knob, and the setting that it chooses.
+/// Measurements of an earlier run at settings of this knob, and the setting that they choose.
 struct KnownChoice {
   std::vector<Measurement> measurements = {};
-  std::vector<std::size_t> positions = {};  ///< of the measurements, in the knob
-  std::size_t choice = 0;                   ///< of the measurements
+  std::vector<std::size_t> positions = {};  ///< positions of the measurements' settings in the knob
+  std::size_t choice = 0;                   ///< index of the measurement chosen
 };
 
 std::optional<KnownChoice> known_choice(const std::vector<Measurement>& measurements,
@@ -78,8 +78,8 @@ std::optional<KnownChoice> known_choice(const std::vector<Measurement>& measurem
     known.positions.push_back(static_cast<std::size_t>(found - knob.settings().begin()));
   }
   const Result<std::size_t> choice = choose(known.measurements, selector);
-  // A slowdown and a saving are against the highest setting: without it, all settings are measured
-  // again.
+  // Slowdowns and savings are relative to the highest setting. Without it, all settings are
+  // measured again.
   if (!choice.ok() || known.positions.front() != 0) return std::nullopt;
   known.choice = *choice;
   return known;
@@ -106,7 +106,7 @@ std::optional<MeasuredSteps> measured_steps(const StepWindow& window, bool are_s
   if ((steps.empty() && are_steps_timed) || time.value <= 0 || !(energy.value > 0)) {
     return std::nullopt;
   }
-  // The errors of the window's mean step: of the meter, and of steps that scatter.
+  // The relative errors of the window's mean step: the meter's, and the scatter of the steps.
   const MeanWithError step = mean_with_error(steps);
   const double scatter = !are_steps_timed ? 0 : steps.size() < 2 ? 1 : step.error / step.mean;
   return MeasuredSteps{.steps = are_steps_timed ? static_cast<std::int64_t>(steps.size()) : 0,
@@ -116,8 +116,8 @@ std::optional<MeasuredSteps> measured_steps(const StepWindow& window, bool are_s
                        .time_error = time * scatter};
 }
 
-/// Returns the next higher setting, or one farther up if the choice is surely far from its bound:
-/// as if steps became longer in proportion to the position.
+/// Returns the next higher setting, or one farther up if the slowdown exceeds its bound for
+/// certain. Assumes that steps become longer in proportion to the setting's position.
 std::size_t higher_setting(std::size_t choice, SavingAccount::Slowdown slowdown,
                            double most_slowdown) {
   const double allowed = most_slowdown - 1;
@@ -167,7 +167,7 @@ void ProfiledTuner::start() {
   settle(setting, known->measurements[known->choice].time);
 }
 
-/// Fails the tuning if the processes cannot set the same.
+/// Returns true if all processes have this choice. Fails the tuning if their knobs differ.
 bool ProfiledTuner::all_agree_on(std::span<const double> choice) {
   const Knob& knob = setter_.knob();
   const std::array<double, 2> offered{static_cast<double>(knob.size()), digest_of(knob)};
@@ -193,14 +193,14 @@ void ProfiledTuner::on(const StepEvent& event) {
   const bool is_step = event.kind == StepEvent::Kind::kStep;
   const Instant before = rhythm_.last_event();
   std::optional<Seconds> took = rhythm_.add(event);
-  if (!failure_.empty()) return;  // the setting in force is not known
+  if (!failure_.empty()) return;  // the setting in force is unknown
   if (is_step && !job_.is_lost() && setting_ < setter_.knob().size()) ledger_.count(setting_);
   if (!are_steps_timed_) return;
   const bool is_pause = took && rhythm_.is_pause(*took);
   if (took && !is_pause) account_.step(setting_, *took);
   if (took && choice_) looks_.step();
   if (window_.is_closed()) return;
-  // A pause ends the window of a setting chosen where the step before it ended.
+  // A pause ends a window of the chosen setting at the end of the step before the pause.
   if (choice_ && is_pause && window_.opened() != nullptr) {
     close(before);
     took.reset();
@@ -248,7 +248,7 @@ void ProfiledTuner::open(Instant at, bool is_of_profiler) {
   if (!begun.ok()) fail(begun.error());
 }
 
-/// With other processes, waits for the energy of the window: they all act on it.
+/// Closes the window. With other processes, also waits for its energy, which all of them use.
 void ProfiledTuner::close(Instant at) {
   const StepWindow* window = window_.opened();
   if (window == nullptr) return;
@@ -274,8 +274,8 @@ void ProfiledTuner::poll(Instant now) {
   if (failure_.empty() && window_.is_settled(now)) take(window_.take());
 }
 
-/// A window that could not be measured has no figures and is measured again: a reading that failed
-/// once may not fail again.
+/// Adds the figures of a closed window. A window that could not be measured has none and is
+/// measured again, since a failed reading may succeed the next time.
 void ProfiledTuner::take(const StepWindow& window) {
   if (const auto measured = measured_steps(window, are_steps_timed_)) {
     if (are_steps_timed_) {
@@ -299,7 +299,8 @@ void ProfiledTuner::finish() {
   if (window_.opened() != nullptr) window_.cancel();
 }
 
-/// The other processes must learn of it first: until then, this one only takes part in exchanges.
+/// Fails the tuning. Other processes must learn of the failure first: until then, this process
+/// only takes part in exchanges.
 void ProfiledTuner::fail(const Error& error) {
   if (!failure_.empty() || job_.is_lost()) return;
   job_.lose(error.text());
@@ -307,7 +308,7 @@ void ProfiledTuner::fail(const Error& error) {
   window_.stop_metering();
 }
 
-/// Ends the tuning, in all processes alike.
+/// Ends the tuning in all processes.
 void ProfiledTuner::lose(const Error& error) {
   failure_ = job_.is_lost() ? job_.why_lost() : error.text();
   window_.cancel();
@@ -384,7 +385,7 @@ void ProfiledTuner::on_look_step(const StepEvent& event) {
   }
 }
 
-/// Measures the steps after a setting has settled, in windows that a process alone ends by itself.
+/// Measures the steps after a setting has settled. A process that is alone also ends the windows.
 void ProfiledTuner::measure(Instant now) {
   const StepWindow* window = window_.opened();
   if (window != nullptr && job_.is_alone() && is_full(*window, now, looks_.under_way())) {
@@ -394,7 +395,7 @@ void ProfiledTuner::measure(Instant now) {
   }
 }
 
-/// Asked after each window: a look may say that the setting does not keep its bound, and trials may
+/// Called after each window: a look may show that the setting exceeds its bound, and trials may
 /// take too long.
 void ProfiledTuner::judge() {
   if (!options_.selector.most_slowdown || !are_steps_timed_) return;
@@ -405,8 +406,8 @@ void ProfiledTuner::judge() {
     is_too_slow_ = is_too_slow_ || (*choice_ != 0 && slowdown && slowdown->ratio > bound);
   } else if (job_.is_alone() && !profiler_.done()) {
     const SavingAccount::Delay delay = account_.delay();
-    // The first trials end at what they surely took, later ones at what they may have taken: steps
-    // that vary have had them begin.
+    // The first trials end by the time that they surely took. Later trials, which varying steps
+    // may have triggered, end by the time that they may have taken.
     const bool are_first = counts_.profilings == 1;
     const Seconds taken = are_first ? delay.beyond : delay.beyond + delay.deviation;
     const double most = (bound - 1) * (are_first ? kFirstOverdraft : 1);
@@ -421,7 +422,7 @@ bool ProfiledTuner::surely_keeps_bound() const {
          slowdown->ratio + slowdown->error <= *options_.selector.most_slowdown;
 }
 
-/// At the best setting known.
+/// Ends profiling and keeps the best setting known.
 void ProfiledTuner::stop_profiling() {
   window_.cancel();
   const std::size_t best = profiler_.best_so_far().value_or(0);
@@ -430,8 +431,8 @@ void ProfiledTuner::stop_profiling() {
   set(best);
 }
 
-/// Returns true if this process may act on what it noticed: alone at every event, otherwise when
-/// the processes have met. If one of them has noticed a change, all act on it.
+/// Returns true if this process may act on what it noticed: at every event if it is alone,
+/// otherwise when the processes have met. If one process has noticed a change, all act on it.
 bool ProfiledTuner::agree(const StepEvent& event) {
   if (job_.is_alone()) return true;
   if (event.kind != StepEvent::Kind::kStep || !meetings_.count_step()) return false;
@@ -454,12 +455,12 @@ bool ProfiledTuner::agree(const StepEvent& event) {
 void ProfiledTuner::leave_setting() {
   if (has_drifted_) {
     ledger_ = StepLedger(setter_.knob().size());
-    profiler_ = SettingProfiler::make(setter_.knob(), profiling_).take();  // as it was made before
+    profiler_ = SettingProfiler::make(setter_.knob(), profiling_).take();  // succeeded before
     begin_profiling();
   } else if (is_too_slow_) {
     is_too_slow_ = false;
     const auto slowdown = account_.slowdown(*choice_);
-    // The processes of a job raise their settings alike.
+    // The processes of a job all raise their settings by the same amount.
     const bool is_next = !slowdown || !job_.is_alone();
     settle(is_next ? *choice_ - 1
                    : higher_setting(*choice_, *slowdown, *options_.selector.most_slowdown),
@@ -480,13 +481,13 @@ void ProfiledTuner::watch(Seconds step) {
                    counts_.settled_steps >= kLeastStretch * profiler_.steps() &&
                    rhythm_.steps() >= (kLeastStretch + 1) * counts_.profiling_steps;
     if (has_drifted_) return;
-    // A look shows whether the highest setting has drifted, too.
+    // A look shows if the highest setting has drifted, too.
     looks_.want();
     drift_.reset();
   }
 }
 
-/// Measures the power of the setting chosen if it is not known when steps begin.
+/// Measures the power of the chosen setting if the beginning of steps is unknown.
 void ProfiledTuner::measure_untimed(Seconds time, Instant now) {
   if (!failure_.empty() || finished_) return;
   account_.step(setting_, time);
@@ -502,7 +503,7 @@ void ProfiledTuner::end_trials(const std::string& why, bool are_steps_timed) {
   if (!job_.is_alone() || !failure_.empty() || job_.is_lost()) return;
   trials_ended_.push_back(why);
   const bool ends_window = tries() || !are_steps_timed;
-  // The window counts up to the last step, but not for a trial.
+  // The window counts up to the last step, but not as part of a trial.
   if (StepWindow* window = window_.opened();
       ends_window && window != nullptr && !window->step_times.empty()) {
     window->is_of_profiler = false;
@@ -515,7 +516,7 @@ void ProfiledTuner::end_trials(const std::string& why, bool are_steps_timed) {
   has_drifted_ = is_too_slow_ = false;
   are_steps_timed_ = are_steps_timed_ && are_steps_timed;
   if (!choice_) stop_profiling();
-  // Without times, a bound can be kept only by a setting that surely keeps it.
+  // Without step times, only a setting that surely keeps the bound can keep it.
   const bool is_safe = are_steps_timed_ || surely_keeps_bound();
   const std::size_t setting = is_safe ? *choice_ : 0;
   if (setting == setting_ && !looks_.under_way()) return;
@@ -605,7 +606,7 @@ void Looks::begin(bool by_earlier_run) {
   wait(by_earlier_run ? kFirstByEarlierRun : kFirst);
 }
 
-/// Multiples of the golden ratio are spread evenly, however many there are.
+/// Returns a phase in [0, 1): multiples of the golden ratio spread evenly, for any number of them.
 double Looks::next_phase() {
   phase_ = std::fmod(phase_ + std::numbers::phi, 1);
   return phase_;

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// The tuner that profiles and then keeps what it chose (tuner.h).
+/// The tuner that profiles settings and then keeps the chosen one (tuner.h).
 
 #include <cstdint>
 #include <optional>
@@ -16,8 +16,8 @@
 
 namespace harpe::zeus {
 
-/// Decides when a run returns to its highest setting for some steps, to compare the chosen setting
-/// with it (saving_account.h), and for how long. Not thread-safe.
+/// The schedule of looks: when a run returns to its highest setting for some steps, to compare the
+/// chosen setting with it (saving_account.h), and for how long. Not thread-safe.
 ///
 /// The first look is due after 80 steps (40 if an earlier run's profile chose the setting), the
 /// next after 8 times as many steps as a look takes. After each look that agrees with the one
@@ -63,8 +63,8 @@ class Looks {
   double phase_ = 0;  ///< 0 to 1
 };
 
-/// Counts the steps of a run, and measures their usual time and the time without events. Not
-/// thread-safe.
+/// Counter of the steps of a run, which also measures their usual time and the time without events.
+/// Not thread-safe.
 class StepRhythm {
  public:
   /// Returns the duration of the step that the event ends; nullopt if no step was under way.
@@ -100,17 +100,17 @@ struct StepWindow {
   std::optional<Instant> end{};  ///< nullopt while the window is open
   std::vector<double> step_times{};
   bool is_of_profiler = false;
-  MeteredWindow metered{};  ///< NaN until it was read, and if it could not be
+  MeteredWindow metered{};  ///< energy is NaN until read, and if it could not be read
 };
 
 /// At most one window of steps at a time, with its energy. A closed window is kept until its energy
 /// is known. Not thread-safe.
 class WindowRecorder {
  public:
-  /// \param meter  must outlive this
+  /// \param meter  must outlive this object
   explicit WindowRecorder(WindowMeter& meter) : meter_(meter) {}
 
-  /// Opens a window; it is open even if the meter fails.
+  /// Opens a window. The window is open even if the meter fails.
   Status open(Instant at, bool is_of_profiler, bool is_metered);
   /// Returns the open window, or null.
   StepWindow* opened() { return window_ && !window_->end ? &*window_ : nullptr; }
@@ -135,8 +135,9 @@ class WindowRecorder {
   std::string trouble_;
 };
 
-/// When the processes of a job meet: after 16 steps, then after twice as many each time, until
-/// about 10 s lie between two meetings. All processes count alike. Not thread-safe.
+/// The schedule of meetings of the processes of a job: after 16 steps, then after twice as many
+/// each time, up to about 10 s between two meetings. All processes count the same steps. Not
+/// thread-safe.
 class Meetings {
  public:
   /// \param step  expected time of a step; nullopt: as before

@@ -18,13 +18,13 @@ constexpr std::int64_t kFullEntry = 20;
 constexpr std::int64_t kCompared = 10;
 // From the mean absolute difference of two values to the standard deviation of one: sqrt(pi) / 2.
 constexpr double kDifferenceToSigma = 0.8862;
-// Highest ratio between the costs of a step under two settings. A higher one comes from a wrong
-// count of steps, such as that of lines that were written at once.
+// Highest plausible ratio between the costs of a step under two settings. A higher ratio results
+// from a wrong count of steps, for example if several lines were written at once.
 constexpr double kMostRatio = 5;
-// Looks that say how slow a setting is now.
+// Number of newest looks that determine the current slowdown of a setting.
 constexpr std::size_t kNewestLooks = 4;
 
-/// Relative variance of the cost of a step.
+/// Returns the relative variance of the cost of a step.
 double relative_variance(const MeasuredSteps& one, bool is_of_time) {
   const double error = is_of_time ? one.time_error / one.time : one.error / one.energy;
   return square(error / kNinetyFivePercent);
@@ -44,7 +44,7 @@ MeasuredSteps& operator+=(MeasuredSteps& sum, const MeasuredSteps& more) {
 /// Steps at the highest setting, and the entries on both sides of it.
 struct SavingAccount::Look {
   std::size_t begin = 0, end = 0;  ///< entries [begin, end)
-  double cost = 0;                 ///< of a step
+  double cost = 0;                 ///< cost of a step
   double variance = 0;             ///< relative
 };
 
@@ -55,8 +55,8 @@ struct SavingAccount::Ratio {
 
 struct SavingAccount::Total {
   double used = 0, saved = 0, at_highest = 0, error = 0;
-  double unknown = 0;         ///< of `used`: what is claimed for nothing
-  double seen_deviation = 0;  ///< by what looks were seen to move
+  double unknown = 0;         ///< part of `used` for which no saving is claimed
+  double seen_deviation = 0;  ///< deviation by the observed moves between looks
 };
 
 void SavingAccount::step(std::size_t setting, Seconds took) {
@@ -93,8 +93,8 @@ void SavingAccount::add(std::size_t setting, const MeasuredSteps& measured) {
       return;
     }
   }
-  // A visit keeps its first and its newest entry, which looks are compared with, and one of all
-  // between them.
+  // A visit keeps its first and its newest entry, which looks are compared with, and merges the
+  // entries between them into one.
   if (entries_of_visit_ >= 3) {
     Entry& between = entries_[entries_.size() - 2];
     between.measured += entries_.back().measured;
@@ -106,7 +106,8 @@ void SavingAccount::add(std::size_t setting, const MeasuredSteps& measured) {
   ++entries_of_visit_;
 }
 
-/// Windows of few steps differ by chance.
+/// Adds the change of the step cost since the last window. Ignores windows of few steps, which
+/// differ by chance.
 void SavingAccount::compare_with_last(const MeasuredSteps& measured) {
   if (measured.steps < kCompared) return;
   const double cost = std::log(measured.energy.value / static_cast<double>(measured.steps));
@@ -118,7 +119,7 @@ void SavingAccount::compare_with_last(const MeasuredSteps& measured) {
 }
 
 void SavingAccount::add_known(std::size_t setting, const MeasuredSteps& measured) {
-  // A visit of its own, also where its setting is the one before or after.
+  // A separate visit, even if the visit before or after has the same setting.
   close_visit();
   entries_.push_back({.setting = setting, .measured = measured});
 }
@@ -129,7 +130,7 @@ std::vector<SavingAccount::Entry> SavingAccount::complete() const {
   return entries;
 }
 
-/// A long visit to the highest setting is two looks: one at its begin, one at its end.
+/// Returns the looks. A long visit to the highest setting is two looks: its first and last entry.
 std::vector<SavingAccount::Look> SavingAccount::looks_of(const std::vector<Entry>& entries,
                                                          Weights weights) {
   std::vector<Look> looks;
@@ -197,8 +198,8 @@ struct SavingAccount::Sums {
   Total total;
   /// For each look: the energy that is compared with it, and that energy times the look's variance.
   std::vector<double> rests, rests_variance;
-  double moves = 0, pairs = 0;  ///< squares, and how many
-  double beyond = 0;            ///< what rests on one look alone
+  double moves = 0, pairs = 0;  ///< sum and number of squared moves
+  double beyond = 0;            ///< energy compared with one look only
 
   double own_variance(std::size_t look) const {
     return rests[look] > 0 ? rests_variance[look] / rests[look] : 0;
@@ -211,7 +212,7 @@ struct SavingAccount::Sums {
     }
     return variance;
   }
-  /// Variance by which looks differ beyond the errors of their windows.
+  /// Returns the variance by which looks differ beyond the errors of their windows.
   double variance_of_moves() const {
     const double seen = pairs > 0 ? moves / 2 / pairs : 0;
     double variance = 0;
@@ -226,13 +227,13 @@ struct SavingAccount::Sums {
   }
 };
 
-/// Adds entries [begin, end) at lower settings.
-/// \param next  look after them, if there is one
+/// Adds entries [begin, end), all at lower settings.
+/// \param next  the look after them; `looks.size()` if there is none
 void SavingAccount::add_between(Sums& sums, const std::vector<Entry>& entries,
                                 const std::vector<Look>& looks, std::size_t begin, std::size_t end,
                                 std::size_t next, Weights weights) {
-  // A setting that was tried long before a look is not compared with it, if it can be with the look
-  // before: steps may have become longer since.
+  // A setting tried long before a look is not compared with it if the look before is available:
+  // steps may have become longer since then.
   const auto is_near = [&](std::size_t setting) {
     const std::size_t after = looks[next].end;
     return entries[end - 1].setting == setting ||
@@ -251,7 +252,7 @@ void SavingAccount::add_between(Sums& sums, const std::vector<Entry>& entries,
     if (next < looks.size() && (!left || is_near(entry.setting))) {
       right = ratio_at(entries, looks, next, entry.setting, weights);
     }
-    // Without a look it is not known what the highest setting would have taken.
+    // Without a look, the cost at the highest setting is unknown.
     if (!left && !right) {
       sums.total.unknown += used;
       continue;

@@ -1,29 +1,30 @@
 #pragma once
 /// \file
-/// The saving of a run against its highest setting, while what a step costs drifts.
+/// The saving of a run against its highest setting, while the cost of a step drifts.
 ///
 /// A run is a sequence of visits: the steps between two changes of the setting. A visit to the
 /// highest setting is a look. Each look j is compared with the nearest measured steps of a lower
 /// setting s, before and after it: r_j(s) = (cost of a step in the look) / (cost of those steps).
 /// A visit e to s between looks j and j + 1 used E_e (the mean power of its measured windows times
-/// the time of its steps) and would have used E_e r there, where log r goes from log r_j(s) to
-/// log r_(j+1)(s) in proportion to the time between the looks. After the last look r stays. So
+/// the time of its steps) and would have used E_e r at the highest setting. Here log r changes from
+/// log r_j(s) to log r_(j+1)(s) in proportion to the time between the looks. After the last look r
+/// is constant. So
 ///
 ///     saved = sum over e of E_e (r_e - 1)
 ///
-/// Steps that become longer or shorter under every setting alike leave r as it is. The number of
-/// steps is in no sum but that of a window, so that lines that are no steps claim nothing.
+/// If steps become longer or shorter under every setting alike, r does not change. Numbers
+/// of steps count only within a window, so lines that are not steps claim no saving.
 ///
-/// The error is the half-width of the 95 % interval. A look's log r has the largest of three
-/// variances: that of its windows; half the mean square of log r_(j+1) - log r_j over all
-/// neighbouring looks, which tells how far r moves between them; and that of the cost of a step
+/// The error is the half-width of the 95 % interval. The variance of a look's log r is the largest
+/// of three: that of its windows; half the mean square of log r_(j+1) - log r_j over all
+/// neighbouring looks, which measures how far r moves between looks; and that of the cost of a step
 /// from one window to the next under one setting, by the mean of its absolute changes. The time
-/// after the last look adds a move as large as those seen, and a visit of which nothing was
-/// measured may have saved or cost `kUnmeasured` of its energy. Where there are few looks,
-/// `kUnseenMove` takes part in the mean, and Student's t has as many degrees of freedom as pairs,
-/// and two more.
+/// after the last look adds a move as large as the observed ones. A visit without a measured window
+/// adds an error of `kUnmeasured` times its energy. The mean square includes one pair of
+/// `kUnseenMove`, which matters if there are few looks, and Student's t has two more degrees of
+/// freedom than there are pairs.
 ///
-/// Complexity: three entries a visit, O(entries) a result. Pure; not thread-safe.
+/// Complexity: three entries per visit, O(entries) per result. Pure; not thread-safe.
 
 #include <cstdint>
 #include <optional>
@@ -35,39 +36,40 @@ namespace harpe::zeus {
 
 struct Saving {
   Joules saved{}, error{};
-  Joules at_highest{};  ///< what the same steps would have taken there
+  Joules at_highest{};  ///< energy of the same steps at the highest setting
 };
 
-/// Steps, one after another, that were measured together.
+/// Consecutive steps that were measured together.
 struct MeasuredSteps {
-  std::int64_t steps = 0;  ///< 0: not known; then no look is compared with them
+  std::int64_t steps = 0;  ///< 0 if unknown; such steps are not compared with looks
   Seconds time{};          ///< above 0
   Joules energy{};         ///< above 0
   Joules error{};          ///< half-width of the 95 % interval, with the scatter of the steps
-  Seconds time_error{};    ///< likewise, by the scatter of the steps alone
+  Seconds time_error{};    ///< half-width, by the scatter of the steps alone
 };
 
 class SavingAccount {
  public:
-  /// A step under this setting took that long; not called for pauses.
+  /// Adds the time of a step under this setting. Must not be called for pauses.
   void step(std::size_t setting, Seconds took);
   /// Adds measured steps to the current visit.
   void add(std::size_t setting, const MeasuredSteps& measured);
   /// Adds steps that an earlier run of the same job measured. They are not part of the saving.
   void add_known(std::size_t setting, const MeasuredSteps& measured);
 
-  /// \param host_power  counts as energy. At most what was used is claimed.
+  /// Returns the saving, at most the energy used.
+  /// \param host_power  adds to the energy
   Saving saving(Watts host_power) const;
 
-  /// Time of this run beyond that at the highest setting, its error by what looks have shown so
-  /// far, and the latter.
+  /// Time of this run beyond its time at the highest setting, the deviation of that by the observed
+  /// moves between looks, and the time at the highest setting.
   struct Delay {
     Seconds beyond{}, deviation{}, at_highest{};
   };
   Delay delay() const;
 
   /// Time of a step over that at the highest setting, by the newest looks, with the half-width of
-  /// its 95 % interval. None: the setting, or the highest, was not measured.
+  /// its 95 % interval. Nullopt if the setting or the highest one was not measured.
   struct Slowdown {
     double ratio = 1, error = 0;
   };
@@ -114,7 +116,7 @@ class SavingAccount {
   std::size_t setting_ = 0;
   std::int64_t entries_of_visit_ = 0;
   std::optional<double> last_cost_;           ///< log J of a step in the newest window of the visit
-  double changes_ = 0, changes_counted_ = 0;  ///< sum of absolute changes of it, and how many
+  double changes_ = 0, changes_counted_ = 0;  ///< sum and number of its absolute changes
   double pending_ = 0;                        ///< s of steps since the last entry of the visit
   double unmeasured_ = 0;                     ///< s of visits to lower settings without an entry
 };

@@ -15,12 +15,12 @@ namespace {
 constexpr std::int64_t kMostAtOnce = 1 << 20, kMostBehind = 16 << 20;  // bytes
 // No step of a training on a GPU is shorter: launching a kernel takes some microseconds.
 constexpr Seconds kShortestStep{20e-6};
-// A burst is as many steps in one look, after a silence of as many looks and so long: steps of 1 ms
-// after a validation are 5 a look.
+// A burst is this number of steps in one look, after a silence of this number of looks and this
+// time: steps of 1 ms after a validation are 5 per look.
 constexpr std::size_t kBurst = 8;
 constexpr double kQuietLooks = 10;
 constexpr Seconds kQuiet{0.1};
-// So many steps in a look are a burst each time; fewer may be chance once.
+// This number of steps in a look is always a burst; fewer may be chance once.
 constexpr std::size_t kSurelyBurst = 256;
 constexpr int kEnoughBursts = 2;
 
@@ -93,9 +93,9 @@ std::vector<StepEvent> StepFile::poll(Instant now) {
   return events;
 }
 
-/// Begins anew where the file is another one, was cut, or was written over at its length: by a
-/// program that keeps one line. An append changes the time before the length, too, so that a change
-/// of time is judged at the look after.
+/// Restarts if the file is another one, was truncated, or was overwritten at its length by a
+/// program that keeps one line. An append also changes the time before the length, so a change of
+/// time is judged at the next look.
 void StepFile::follow(const struct stat& seen) {
   const std::int64_t written = change_time(seen);
   const bool same = file_ && device_ == seen.st_dev && inode_ == seen.st_ino;
@@ -114,13 +114,13 @@ void StepFile::follow(const struct stat& seen) {
   written_ns_ = written;
   parser_.restart();
   if (same) return;
-  // Whatever was put in its place must not hold this reader.
+  // A file of another type in its place must not block this reader.
   file_ = UniqueFd(::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   device_ = seen.st_dev;
   inode_ = seen.st_ino;
 }
 
-/// As many steps as fit into the time since the look that found some are believed.
+/// Removes steps beyond the number that fits into the time since the last look that found some.
 void StepFile::refuse_impossible(std::vector<StepEvent::Kind>& kinds, Instant now) {
   const double most = (now - found_) / kShortestStep + kSurelyBurst;
   if (static_cast<double>(kinds.size()) <= most) return;
@@ -133,7 +133,7 @@ void StepFile::look_for_bursts(std::size_t steps, Instant before, Instant now) {
   if (steps == 0) return;
   const Seconds look = before.ns == 0 ? Seconds{0} : now - before;
   const Seconds quiet = (before.ns == 0 ? now : before) - std::exchange(found_, now);
-  // A look that was late finds the steps of its time.
+  // A late look finds the steps of its whole time.
   const bool is_burst = steps >= kBurst && quiet > look * kQuietLooks && quiet > kQuiet;
   const bool is_impossible = refused_ > 0 && steps >= kSurelyBurst;
   bursts_ = is_burst ? bursts_ + 1 : 0;
@@ -151,7 +151,7 @@ void StepFile::look_for_bursts(std::size_t steps, Instant before, Instant now) {
 void StepFile::read_to(std::int64_t size, std::vector<StepEvent::Kind>& kinds) {
   if (!file_ || size <= offset_) return;
   if (size - offset_ > kMostBehind) {
-    // So many steps at once teach nothing; the newest are as good.
+    // The times of this many steps at once are useless; the newest steps are as good.
     skipped_ += static_cast<std::uint64_t>(size - kMostAtOnce - offset_);
     offset_ = size - kMostAtOnce;
     parser_.restart();

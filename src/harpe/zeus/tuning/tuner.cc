@@ -9,7 +9,7 @@
 namespace harpe::zeus {
 namespace {
 
-// A step so many times the usual is a pause, such as a validation.
+// A step longer than this multiple of the usual step is a pause, such as a validation.
 constexpr double kPauseOverUsual = 5;
 
 /// The tuner without a profiling phase (tuner.h): each step is a window.
@@ -42,7 +42,7 @@ class OnlineTuner final : public Tuner {
   void poll(Instant /*now*/) override {}
 
   void finish() override {
-    // The last step's end is not known: it may be long before the program's.
+    // The end of the last step is unknown: it may be long before the program's.
     if (step_began_) meter_.cancel();
     step_began_.reset();
   }
@@ -100,7 +100,7 @@ class OnlineTuner final : public Tuner {
     last_ = Measurement{.setting = setter_.knob()[setting_],
                         .time = time,
                         .energy = {std::numeric_limits<double>::quiet_NaN()}};
-    if (!metered.ok() || is_pause) return;  // such a step teaches nothing
+    if (!metered.ok() || is_pause) return;  // a step without information
     last_->energy = metered->energy;
     // Steps right after a switch belong to two settings.
     if (since_switch_++ < OnlineOptions{}.settle_steps) return;
@@ -129,7 +129,7 @@ class OnlineTuner final : public Tuner {
   std::int64_t steps_ = 0, epochs_ = 0;
   int since_switch_ = 0;               ///< steps
   std::optional<Instant> step_began_;  ///< nullopt if no window is open
-  std::optional<Measurement> last_;    ///< the last step, which the optimizer has not learnt from
+  std::optional<Measurement> last_;    ///< the last step, if the optimizer has not used it yet
   std::string failure_;
   std::vector<std::string> trials_ended_;
 };
@@ -137,8 +137,8 @@ class OnlineTuner final : public Tuner {
 // The steps are half of Zeus's over twelve settings: knobs have finer steps here than in Zeus, and
 // the model fills in between.
 constexpr double kBudgetSettings = 12;
-// Steps of a window if a job has several processes, which would have to agree to end by scatter:
-// the number that suits a scatter of 2 to 3 %.
+// Steps of a window if a job has several processes, which cannot end a window by its own scatter:
+// the number suits a scatter of 2 to 3 %.
 constexpr int kJobWindow = 22;
 // Relative error of the mean step in such a window, if steps scatter by 1 %.
 constexpr double kJobTimeError = 0.005;

@@ -1,29 +1,30 @@
 #pragma once
 /// \file
-/// Tunes one running job: hears of its steps, measures windows of them, and has the setting put in
-/// force that an optimizer of power_limit chooses.
+/// Tuner of one running job: it receives the job's steps, measures windows of them, and sets the
+/// setting that an optimizer of power_limit chooses.
 ///
-/// Profiled (SettingProfiler): a window's energy is known a little after its end (counters lag by
-/// 0.1 s); until then the setting stays and steps are no part of any window. Once chosen, the
-/// setting is measured in windows for as long as it is in force, and the highest setting is looked
-/// at again along the run (profiled_tuner.h): a saving is claimed by comparing the two
-/// (saving_account.h). A step over 5 times the usual is a pause and measured nowhere. A setting
-/// that turns out to break the selector's bound is left for the next higher one. Where steps drift
-/// for good, the job is profiled again, once it ran four times as long as profiling took.
+/// Profiled (SettingProfiler): the energy of a window is known shortly after its end (counters lag
+/// by 0.1 s). Until then the setting stays, and steps belong to no window. The chosen setting is
+/// measured in windows for as long as it is in force. From time to time the run returns to the
+/// highest setting for a look (profiled_tuner.h), and the saving is the difference between the two
+/// (saving_account.h). A step that takes over 5 times the usual time is a pause and is not
+/// measured. If the chosen setting breaks the selector's bound, the tuner replaces it by a higher
+/// one. If the step time drifts for good, the job is profiled again, but not before it has run four
+/// times as long as profiling took.
 ///
-/// A trial that goes on without steps ends at the best setting known: after a minute, and 20 times
-/// the usual step, without a step or the end of an epoch.
+/// If steps stop during a trial, the trial ends at the best setting known: after a minute, and at
+/// least 20 times the usual step, without a step or the end of an epoch.
 ///
-/// Online (OnlineOptimizer): a window a step.
+/// Online (OnlineOptimizer): each step is a window.
 ///
-/// A job of several processes that train in step has a tuner in each, of the GPUs of its own
-/// (Peers). They profile with windows of equal length, by the sum of their energies and the
-/// longest of their times, and wait at a window's end until its energy is known. Later they ask one
-/// another about every 10 s whether to profile again, to leave the setting, or to end because one
-/// of them can set or measure nothing any more. What a result says of steps and joules is of this
-/// process, but for `job_saving`.
+/// A job of several processes that train in step has one tuner in each process, for its own GPUs
+/// (Peers). They profile with windows of equal length, by the sum of their energies and the longest
+/// of their times, and at the end of a window they wait until its energy is known. Later, about
+/// every 10 s, they agree to profile again, to leave the setting, or to end because one process can
+/// no longer set or measure anything. Steps and joules in a result are of this process, except for
+/// `job_saving`.
 ///
-/// Time and energy come through interfaces: no thread, no clock. Not thread-safe.
+/// Time and energy are passed in through interfaces: no threads, no clock. Not thread-safe.
 
 #include <cstdint>
 #include <memory>
@@ -46,17 +47,18 @@ namespace harpe::zeus {
 
 enum class Reduction : unsigned char { kSum, kMax };
 
-/// The processes of a job that train in step, each with GPUs of its own, as a tuner in each of them
-/// needs the others: by the job's own reductions, so that nothing has to be set up beside them.
+/// The processes of a job that train in step, each with its own GPUs. Their tuners communicate by
+/// the job's own reductions, so that no other connection has to be set up.
 ///
-/// What is reduced is alike everywhere afterwards, and a tuner decides by that alone; so all of
-/// them decide alike, at the same step. Every process must call `reduce` at the same steps, in the
-/// same order, with as many values, and on_step_begin and on_epoch_end as often as the others.
+/// After a reduction all processes have the same values. A tuner decides by these values alone, so
+/// all tuners make the same decision at the same step. Every process must call `reduce` at the same
+/// steps, in the same order and with equally many values, and on_step_begin and on_epoch_end
+/// equally often.
 class Peers {
  public:
   virtual ~Peers() = default;
-  /// Over all processes, in place. Waits for the slowest. A failure ends the tuning of this process
-  /// for good.
+  /// Reduces the values over all processes, in place. Waits for the slowest process. A failure ends
+  /// the tuning of this process for good.
   virtual Status reduce(Reduction how, std::span<double> values) = 0;
 };
 
@@ -68,33 +70,33 @@ struct MeteredWindow {
 /// Energy between two instants that have just passed, for one window at a time.
 class WindowMeter {
  public:
-  /// Counters that step more seldom than usual are taken as they stand.
+  /// Longest wait for counters that are updated rarely; after it their current values are used.
   static constexpr Seconds kLongestSettling{1};
 
   virtual ~WindowMeter() = default;
   virtual Status begin(Instant at) = 0;
-  /// Whether waiting makes the energy until then no better known.
+  /// Returns true if waiting longer would not improve the energy up to `at`.
   virtual bool settled(Instant at) const = 0;
-  /// Waits until then, but no longer than `kLongestSettling`.
+  /// Waits until the energy up to `at` is settled, but no longer than `kLongestSettling`.
   virtual void settle(Instant at) = 0;
   virtual Result<MeteredWindow> end(Instant at) = 0;
   virtual void cancel() = 0;
 };
 
-/// Puts a setting in force on all GPUs of a job. The first setting of its knob is what was found,
-/// so that nothing is ever raised, and `set(0)` is allowed wherever setting anything is.
+/// A setter of settings on all GPUs of a job. The first setting of the knob is the one that was in
+/// force before, so no setting is ever raised, and `set(0)` is allowed wherever any setting is.
 class KnobSetter {
  public:
   virtual ~KnobSetter() = default;
   virtual const Knob& knob() const = 0;
   virtual Status set(std::size_t setting) = 0;
-  /// To be called again and again, from any thread: what is in force would end otherwise.
+  /// Renews the lease of the settings in force. Must be called regularly, from any thread.
   virtual Status keep(Instant now) = 0;
-  /// Everything as it was found.
+  /// Restores all settings that were in force before.
   virtual Status restore() = 0;
 };
 
-/// Where nothing may or can be set: what was found stays, and is measured.
+/// The setter of GPUs whose settings cannot or must not be changed: they are measured as they are.
 class NoSetter final : public KnobSetter {
  public:
   /// \param found  with one setting
@@ -140,61 +142,64 @@ class StepLedger {
 struct TunerOptions {
   Selector selector{};
   bool online = false;
-  double online_slowdown = 0.05;  ///< budget, where the selector has no bound
-  /// Of the selector's host power, what is this process's to account for; none: all of it.
+  double online_slowdown = 0.05;  ///< budget if the selector has no bound
+  /// Part of the selector's host power that this process accounts for; nullopt: all of it.
   std::optional<Watts> own_host_power{};
-  /// Of an earlier run of this job on such GPUs, highest setting first; empty: none.
+  /// Measurements of an earlier run of this job on such GPUs, highest setting first; may be empty.
   std::vector<Measurement> known{};
-  /// Of earlier runs with other batch sizes, for a job of one process.
+  /// Measurements of earlier runs with other batch sizes, for a job of one process.
   std::vector<SizeProfile> others{};
   int batch_size = 1;
 };
 
 struct TuningResult {
   Knob knob;
-  std::int64_t steps = 0, epochs = 0;  ///< seen
-  /// The setting chosen; while `decided` is false the best as far as measured, and not in force for
-  /// that reason. None: nothing was measured.
+  std::int64_t steps = 0, epochs = 0;  ///< received
+  /// The chosen setting. If `decided` is false: the best of the settings measured so far, which
+  /// need not be in force. Nullopt if nothing was measured.
   std::optional<std::size_t> choice;
   bool decided = false;
-  bool from_profile = false;  ///< chosen by what an earlier run measured
+  bool from_profile = false;  ///< true if an earlier run's measurements chose the setting
   int profilings = 0;         ///< begun
-  /// Of a step at `choice` against the highest setting, a fraction, by the newest looks.
+  /// Slowdown of a step at `choice` against the highest setting, a fraction, by the newest looks.
   std::optional<double> slowdown{};
-  /// Why settings are tried no more; empty: they may be.
+  /// Why no more settings are tried; empty if they may be.
   std::vector<std::string> trials_ended{};
-  std::vector<StepCost> costs;            ///< one a setting, since the last profiling began
-  std::vector<std::int64_t> steps_under;  ///< likewise
+  std::vector<StepCost> costs;            ///< one per setting, since the last profiling began
+  std::vector<std::int64_t> steps_under;  ///< steps begun under each setting, since then
   Saving saving;                          ///< of the whole run, against the highest setting
   std::vector<Measurement> measurements;  ///< of the last profiling, of all processes
-  /// Of all processes, as far as they have told one another.
+  /// Saving of all processes, as of their last exchange.
   std::optional<Saving> job_saving;
-  std::string failure;  ///< why tuning ended early; empty: it did not
+  std::string failure;  ///< why tuning ended early; empty if it did not
 };
 
 class Tuner {
  public:
-  /// Setter, meter and peers must outlive it. Fails for options that the optimizer refuses.
-  /// \param peers  null: the job is of this process alone
+  /// Creates a tuner. Setter, meter and peers must outlive it. Fails if the optimizer refuses the
+  /// options.
+  /// \param peers  null if this process is the whole job
   static Result<std::unique_ptr<Tuner>> make(TunerOptions options, KnobSetter& setter,
                                              WindowMeter& meter, Peers* peers = nullptr);
   virtual ~Tuner() = default;
 
-  /// Before the first step, in all processes.
+  /// Starts the tuning. Called before the first step, in all processes.
   virtual void start() = 0;
   virtual void on(const StepEvent& event) = 0;
-  /// To be called often: takes windows whose energy is known by now.
+  /// Processes windows whose energy has become known. Must be called often.
   virtual void poll(Instant now) = 0;
-  /// The job has ended. Go on with `poll` while it `waits`.
+  /// Reports the end of the job. Then call `poll` while `waits` returns true.
   virtual void finish() = 0;
   virtual bool waits() const = 0;
-  /// Whether settings are still tried, so that each step counts.
+  /// Returns true while settings are still tried, so that each step counts.
   virtual bool profiles() const = 0;
-  /// Ends a trial at the best setting known, for good, in a job of one process.
-  /// \param why            for the report
-  /// \param are_steps_timed  false: when steps begin is not known from now on. The setting stays
+  /// Ends the trials for good, in a job of one process, at the best setting known.
+  /// \param why              for the report
+  /// \param are_steps_timed  false if the start of steps is unknown from now on. Then the best
+  ///                         setting stays only if it surely keeps the bound; otherwise the
+  ///                         highest is set
   virtual void end_trials(const std::string& why, bool are_steps_timed) = 0;
-  /// Something else failed: no more is set or measured.
+  /// Reports another failure: nothing more is set or measured.
   virtual void fail(const Error& error) = 0;
   virtual TuningResult result() const = 0;
 };

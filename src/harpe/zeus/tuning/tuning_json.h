@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// What tuning did, as JSON: the member "optimize" of `harpe run`'s report, and what Python's
-/// optimizer gives. Only for `.cc` files.
+/// The result of tuning as JSON: the member "optimize" of `harpe run`'s report, and the report of
+/// Python's optimizer. Include only in `.cc` files.
 
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -13,12 +13,12 @@ namespace harpe::zeus {
 
 nlohmann::ordered_json tuning_json(const TuningReport& report);
 
-/// "energy", "time", "cost".
+/// Returns "energy", "time" or "cost".
 std::string selector_name(Selector::Kind kind);
-/// Whether a step was measured under it.
+/// Returns true if a step was measured under the setting.
 bool is_measured(const TuningResult& result, std::size_t setting);
-/// Of a step under the setting chosen against the highest, a fraction; none where either was not
-/// measured.
+/// Returns the slowdown of a step under the chosen setting against the highest, as a fraction;
+/// nullopt if one of the two was not measured.
 std::optional<double> slowdown_of(const TuningResult& result);
 
 }  // namespace harpe::zeus

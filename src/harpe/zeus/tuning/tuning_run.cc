@@ -19,7 +19,7 @@ void finish_tuning(Tuner& tuner, KnobSetter& setter, Clock& clock) {
     tuner.poll(clock.now());
   }
   const Status restored = setter.restore();
-  // An ended lease has restored everything itself.
+  // An ended lease has already restored everything.
   if (!restored.ok() && restored.error().code != ErrorCode::kNotFound) tuner.fail(restored.error());
 }
 
@@ -30,7 +30,7 @@ struct TuningRun::State {
   void look() {
     const Instant now = clock.now();
     const std::vector<StepEvent> events = steps.poll(now);
-    // Before the events: a burst's are no steps to be measured.
+    // Before the events: the steps of a burst must not be measured.
     if (const auto trouble = steps.take_trouble()) {
       tuner.end_trials(trouble->what, trouble->are_steps_timed);
     }
@@ -46,7 +46,7 @@ struct TuningRun::State {
     finish_tuning(tuner, setter, clock);
   }
 
-  /// After 5 ms at most.
+  /// Returns true if the run has ended. Waits for 5 ms at most.
   bool has_ended() {
     MutexLock lock(mutex);
     return changed.wait_for(mutex, kLook, [this]() HARPE_REQUIRES(mutex) { return ended; });

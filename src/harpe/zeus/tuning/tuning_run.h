@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// The thread that tunes a job from beside: looks at its file of steps, drives the tuner, keeps the
-/// lease. It sleeps 5 ms between looks, which cost a system call each.
+/// The thread that tunes a job of another process: it polls the step file, drives the tuner, and
+/// renews the lease. It sleeps 5 ms between polls, which take one system call each.
 
 #include <memory>
 
@@ -16,15 +16,16 @@ void finish_tuning(Tuner& tuner, KnobSetter& setter, Clock& clock);
 
 class TuningRun {
  public:
-  /// Starts the thread. The tuner has been started; everything given must outlive this, and is used
-  /// by its thread alone until `finish`.
+  /// Starts the thread. The tuner must have been started. All arguments must outlive this object,
+  /// and only its thread may use them until `finish`.
   TuningRun(StepFile& steps, Tuner& tuner, KnobSetter& setter, Clock& clock);
   ~TuningRun();
   TuningRun(const TuningRun&) = delete;
   TuningRun& operator=(const TuningRun&) = delete;
 
-  /// The job has ended: takes the last steps and windows, restores what was found. Waits for it: a
-  /// second or so; ten where the agent does not answer.
+  /// Ends the tuning after the end of the job: processes the last steps and windows, and restores
+  /// the settings that were in force before. Takes about a second, or ten if the agent does not
+  /// respond.
   void finish();
 
  private:
