@@ -36,7 +36,7 @@ struct OptionFile {
 struct AgentSetup {
   node::AgentOptions options;
   std::string policy, simulation;
-  bool socket_named = false;  ///< by the user
+  bool socket_named = false;  ///< true if the user set the socket
 };
 
 constexpr const char* kDefaultPolicy = "/etc/harpe/agent.toml";
@@ -69,7 +69,7 @@ std::optional<std::uint32_t> group_id(const std::string& name) {
   return found != nullptr ? std::optional<std::uint32_t>(found->gr_gid) : std::nullopt;
 }
 
-/// Reads values one by one and keeps what is wrong with them.
+/// Reader of option values that collects their errors.
 class Reader {
  public:
   Reader(const AgentOptionValues& values, const OptionFile& file)
@@ -84,7 +84,7 @@ class Reader {
     if (value != "true" && value != "false") error(name, "expected true or false");
     return value == "true";
   }
-  /// \param parse  text to std::optional
+  /// \param parse  converts text to std::optional
   template <class T, class Parse>
   T value(const std::string& name, T otherwise, Parse parse, const char* expected) {
     const auto found = values_.find(name);
@@ -101,7 +101,7 @@ class Reader {
       elsewhere_.add("--" + name + ": " + message);
     }
   }
-  /// An error of no one option.
+  /// Adds an error that belongs to no single option.
   void error(std::string message) { elsewhere_.add(std::move(message)); }
   Status status() && {
     Error error{ErrorCode::kInvalidInput, in_file_.take()};
@@ -130,9 +130,9 @@ std::set<std::string> split(std::string_view text) {
   return parts;
 }
 
-/// "0-3,8".
+/// Parses text such as "0-3,8".
 std::optional<std::vector<int>> parse_cpus(std::string_view text) {
-  constexpr std::int64_t kMost = 1024;  // what the kernel's sets of CPUs hold
+  constexpr std::int64_t kMost = 1024;  // size of the kernel's CPU sets
   std::vector<int> cpus;
   for (const std::string& part : split(text)) {
     const std::size_t dash = std::min(part.find('-'), part.size());
@@ -173,7 +173,7 @@ void read_transport(Reader& read, node::AgentOptions& options) {
 }
 
 void read_controller(Reader& read, node::AgentOptions& options) {
-  // What belongs to one agent lies beside its socket, so that two can run side by side.
+  // The files of an agent are beside its socket, so that two agents can run side by side.
   const std::filesystem::path run = options.socket.path.parent_path();
   const bool usual = run == "/run/harpe";
   node::ControllerOptions& controller = options.controller;
@@ -193,7 +193,7 @@ void read_controller(Reader& read, node::AgentOptions& options) {
       read.value("minimum-dwell", controller.minimum_dwell, seconds, "a time such as 20ms");
 }
 
-/// Reads the values; what is not given has its default. All errors at once.
+/// Reads the values, with defaults for values not given. Reports all errors at once.
 Result<AgentSetup> agent_setup(const AgentOptionValues& values, const OptionFile& file) {
   Reader read(values, file);
   AgentSetup setup;

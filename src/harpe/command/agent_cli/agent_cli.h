@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// The `harpe-agent` command: the daemon of a node as a program of its own, so that what runs with
-/// privileges has no solver, no database and no HTTP client in it.
+/// The `harpe-agent` command: the daemon of a node as a separate program, so that the privileged
+/// program contains no solver, no database and no HTTP client.
 
 #include <memory>
 
@@ -9,7 +9,7 @@
 
 namespace harpe::command {
 
-/// The command line of `harpe-agent`.
+/// Returns the command line of `harpe-agent`.
 std::unique_ptr<Commands> agent_commands();
 
 }  // namespace harpe::command

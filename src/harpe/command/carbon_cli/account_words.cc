@@ -62,7 +62,7 @@ std::string mass_text(Grams grams, const TextUnit& unit) {
 std::string mass_text(Grams grams, Grams half_width, const TextUnit& unit) {
   if (half_width.value <= 0) return mass_text(grams, unit);
   const double error = half_width.value / unit.size;
-  // Two digits of the error.
+  // Two significant digits of the error.
   const int decimals = std::clamp(1 - static_cast<int>(std::floor(std::log10(error))), 0, 6);
   return grouped(grams.value / unit.size, decimals) + " ± " + grouped(error, decimals) + " " +
          unit.name;

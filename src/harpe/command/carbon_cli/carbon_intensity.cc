@@ -1,5 +1,5 @@
 // `harpe carbon now`, `history` and `forecast`: labelled intensities for people, as JSON and as
-// CSV. No number goes without its kind and the step of the ladder that it stands on.
+// CSV. Every number has its kind and its step of the ladder.
 
 #include <algorithm>
 #include <cmath>
@@ -24,7 +24,7 @@
 namespace harpe::command {
 namespace {
 
-/// The intensities of a source, and how it got them.
+/// A source of intensities and its method.
 struct SourceView {
   std::string source;  ///< as the user wrote it
   carbon::SourceIdentity identity;
@@ -37,14 +37,14 @@ std::string grams_text(double grams) {
   return std::isnan(grams) ? "not known" : grouped(grams, 0);
 }
 
-/// "2026-01-15 10:00".
+/// Returns a time such as "2026-01-15 10:00".
 std::string minute_text(carbon::UtcTime time) {
   std::string text = carbon::utc_text(time).substr(0, 16);
   text[10] = ' ';
   return text;
 }
 
-/// A line that keeps rows of hours from being taken for figures of these hours.
+/// Returns a line which warns that the rows of a constant are not figures of single hours.
 std::string constant_text(const SourceView& view) {
   const bool is_constant = view.identity.provider == "constant";
   return is_constant ? "one number, the same for every hour: no figures of these hours\n" : "";
@@ -70,14 +70,14 @@ Json number_json(double value) {
   return std::isnan(value) ? Json(nullptr) : Json(value);
 }
 
-/// What all documents begin with.
+/// Returns the fields at the beginning of all documents.
 Json head_json(const SourceView& view, IntensityKind kind, const std::string& zone,
                const std::string& source) {
   return {{"source", view.source}, {"provider", view.identity.provider}, {"zone", zone},
           {"unit", kGramsUnit},    {"kind", carbon::kind_word(kind)},    {"data_source", source}};
 }
 
-/// A comment ends with its line, whatever the name of a file has in it.
+/// Returns comment lines for a CSV. Control characters in a file's name must not end a comment.
 std::string csv_head(const SourceView& view, const carbon::IntensitySeries& series) {
   std::string name = view.source;
   std::ranges::replace_if(name, is_control, '?');
@@ -88,7 +88,7 @@ std::string csv_head(const SourceView& view, const carbon::IntensitySeries& seri
   return text;
 }
 
-/// False for a number of all hours: a yearly mean, or one that the user gave.
+/// Returns false for a number of all hours: a yearly mean, or a number given by the user.
 bool is_of_an_hour(const carbon::LabelledIntensity& current) {
   return current.ladder != carbon::LadderStep::kYearlyMean;
 }
@@ -182,7 +182,7 @@ std::string history_json(const SourceView& view, const carbon::LabelledHistory& 
   return json_text(document);
 }
 
-/// time,grams_per_kwh,estimated,fetched_at, with the label as comments.
+/// Returns rows of time,grams_per_kwh,estimated,fetched_at, with the label as comments.
 std::string history_csv(const SourceView& view, const carbon::LabelledHistory& history) {
   const carbon::IntensitySeries& series = history.series;
   std::string text = csv_head(view, series) + "time,grams_per_kwh,estimated,fetched_at\n";
@@ -237,7 +237,7 @@ std::string forecast_json(const SourceView& view, const carbon::LabelledForecast
   return json_text(document);
 }
 
-/// time,grams_per_kwh,lower,upper.
+/// Returns rows of time,grams_per_kwh,lower,upper.
 std::string forecast_csv(const SourceView& view, const carbon::LabelledForecast& forecast) {
   const carbon::IntensitySeries& series = forecast.expected;
   std::string text = csv_head(view, series) + "# " + std::string(carbon::text_of(forecast.ladder)) +

@@ -10,7 +10,7 @@
 namespace harpe::command {
 namespace {
 
-/// Runs further apart than this are asked for apart.
+/// Runs that are further apart than this are requested separately.
 constexpr carbon::WholeSeconds kLongGap = carbon::whole_days(2);
 
 std::string row_name(const carbon::LedgerRun& run, InventoryBy by) {
@@ -50,7 +50,7 @@ Status add_account(std::optional<carbon::CarbonAccount>& sum, const carbon::Carb
   return ok_status();
 }
 
-/// The accounts of some runs together.
+/// Returns the sum of the accounts of some runs; nullopt if a contract's intensity is missing.
 Result<std::optional<carbon::CarbonAccount>> account_of(const CarbonInventory& inventory,
                                                         const std::vector<std::size_t>& runs,
                                                         bool contract) {
@@ -82,7 +82,7 @@ Status make_rows(CarbonInventory& inventory) {
     row.contract = HARPE_TRY(account_of(inventory, row.runs, true));
     inventory.rows.push_back(std::move(row));
   }
-  // Names are unique, and so is the order.
+  // Names are unique, so the order is, too.
   std::ranges::sort(inventory.rows, [](const InventoryRow& a, const InventoryRow& b) {
     return std::pair(-a.account.used.energy.value, a.name) <
            std::pair(-b.account.used.energy.value, b.name);
@@ -92,7 +92,7 @@ Status make_rows(CarbonInventory& inventory) {
   return ok_status();
 }
 
-/// A run without them would be in the grams and not in the tokens.
+/// Fails if a run has no tokens: its grams would count, but not its tokens.
 Status check_tokens(const std::vector<carbon::LedgerRun>& runs) {
   for (const carbon::LedgerRun& run : runs) {
     if (run.tokens_per_iteration > 0) continue;

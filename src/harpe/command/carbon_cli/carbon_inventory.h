@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// What several runs emitted: by job, start or user, with a total and the statement of the method
+/// The emissions of several runs by job, run or user, with a total and the statement of the method
 /// that makes the numbers fit to be quoted.
 
 #include <functional>
@@ -16,12 +16,12 @@ namespace harpe::command {
 
 enum class InventoryBy : unsigned char { kJob, kRun, kUser };
 
-/// The unit R that SCI is per.
+/// The functional unit R of SCI.
 struct FunctionalUnit {
-  std::string name = "run";          ///< one of counted_units(), or the user's own
-  std::optional<double> count = {};  ///< of all runs together; none: counted in the ledgers
+  std::string name = "run";          ///< one of counted_units(), or another name
+  std::optional<double> count = {};  ///< of all runs together; nullopt: counted in the ledgers
 };
-/// The units that are counted in the ledgers.
+/// Returns the units that are counted in the ledgers.
 std::vector<std::string> counted_units();
 
 struct InventoryTerms {
@@ -32,12 +32,12 @@ struct InventoryTerms {
 
 struct InventoryRow {
   std::string name = {};
-  std::vector<std::size_t> runs = {};  ///< places in `CarbonInventory::runs`
+  std::vector<std::size_t> runs = {};  ///< positions in `CarbonInventory::runs`
   carbon::CarbonAccount account = {};
   std::optional<carbon::CarbonAccount> contract = {};  ///< market-based
 };
 
-/// Intensities for a stretch of time that runs fill without long gaps.
+/// Intensities for a span of time that runs fill without long gaps.
 struct InventoryStretch {
   carbon::UtcTime from = {}, to = {};
   carbon::AccountingIntensity intensity = {};
@@ -56,18 +56,18 @@ struct CarbonInventory {
   std::vector<std::string> notes = {};
 
   bool simulated() const;
-  /// Of all runs; 0: it is not known.
+  /// Returns the units of all runs; 0 if unknown.
   double units() const;
-  double units_of(const InventoryRow& row) const;  ///< 0 where it is known of all together alone
+  double units_of(const InventoryRow& row) const;  ///< 0 if only the sum of all runs is known
 };
 
-/// The intensities of [from, to).
+/// Returns the intensities of [from, to).
 using FindIntensity =
     std::function<Result<carbon::AccountingIntensity>(carbon::UtcTime from, carbon::UtcTime to)>;
 
-/// Runs without energy are left out, and noted. Fails where there is none with energy, where tokens
-/// are to be counted and one does not tell those of an iteration, and with what `find` says.
-/// \param contract  gives market-based intensities; may be empty
+/// Makes the inventory. Runs without energy are left out, with a note. Fails if no run has energy,
+/// if tokens are counted and a run lacks the tokens of an iteration, and with the error of `find`.
+/// \param contract  returns market-based intensities; may be empty
 Result<CarbonInventory> make_inventory(std::vector<carbon::LedgerRun> runs,
                                        const InventoryTerms& terms, const FindIntensity& find,
                                        const FindIntensity& contract);

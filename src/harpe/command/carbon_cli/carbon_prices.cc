@@ -78,7 +78,7 @@ std::string prices_json(const std::string& source, const carbon::DayAheadPrices&
   return json_text(document);
 }
 
-/// The heading is what `simulate --price` knows them by.
+/// Returns prices with the heading by which `simulate --price` recognises them.
 std::string prices_csv(const carbon::DayAheadPrices& found) {
   const carbon::IntensitySeries& series = found.prices.series;
   std::string text = "# " + series.source + ", " + series.zone + ", fetched " +
@@ -92,7 +92,7 @@ std::string prices_csv(const carbon::DayAheadPrices& found) {
 
 Result<Outcome> run_prices(const PricesArguments& arguments) {
   const carbon::UtcTime now = carbon::utc_clock()();
-  // Tomorrow's are published in the afternoon.
+  // Tomorrow's prices are published in the afternoon.
   const carbon::UtcTime to = arguments.to.value_or(carbon::interval_of(now, carbon::whole_days(1)) +
                                                    carbon::whole_days(2));
   const carbon::UtcTime from = arguments.from.value_or(std::min(now, to - carbon::whole_hours(1)));

@@ -1,6 +1,6 @@
 // The statement of an inventory's method.
 //
-// What SCI wants of it follows the specification of the Green Software Foundation (1.1, the base of
+// The SCI requirements follow the specification of the Green Software Foundation (1.1, the base of
 // ISO/IEC 21031:2024): E in kWh with the site's overhead, a location-based I of any one kind, M by
 // share of a device's life, R named, boundary and method disclosed.
 
@@ -18,7 +18,7 @@ namespace {
 
 constexpr double kSecondsPerHour = 3600;
 
-/// "a, b and c"; empty for none.
+/// Returns text such as "a, b and c"; empty for no parts.
 std::string list_text(const std::set<std::string>& parts) {
   std::string text;
   std::size_t i = 0;
@@ -30,7 +30,7 @@ std::string list_text(const std::set<std::string>& parts) {
   return text;
 }
 
-/// Meters have commas themselves.
+/// Joins with semicolons, since names of meters contain commas.
 std::string semicolons_text(const std::set<std::string>& parts) {
   std::string text;
   for (const std::string& part : parts) text += (text.empty() ? "" : "; ") + part;

@@ -28,7 +28,7 @@ constexpr std::array kBarLengths =
                               {carbon::whole_days(30), "30 days"},
                               {carbon::whole_days(180), "180 days"}});
 
-/// The shortest with which there are few bars, no shorter than intervals of the ledgers.
+/// Returns the shortest length that gives few bars and is at least the ledgers' longest interval.
 BarLength bar_length(const CarbonInventory& inventory) {
   carbon::WholeSeconds longest{1};
   for (const carbon::LedgerRun& run : inventory.runs)

@@ -20,7 +20,7 @@ const char* by_word(InventoryBy by) {
   return kWords.at(static_cast<std::size_t>(by));
 }
 
-/// What has no intensity has no grams.
+/// Returns true if some energy has an intensity, and therefore grams.
 bool has_grams(const carbon::CarbonAccount& account) {
   return account.site > account.without_intensity();
 }
@@ -182,7 +182,7 @@ std::string inventory_json(const CarbonInventory& inventory) {
 std::string inventory_csv(const CarbonInventory& inventory) {
   std::string text;
   for (std::string line : method_statement(inventory)) {
-    // A comment ends with its line, whatever the name of a job has in it.
+    // Control characters in the name of a job must not end the comment.
     std::ranges::replace_if(line, is_control, '?');
     text += "# " + line + "\n";
   }

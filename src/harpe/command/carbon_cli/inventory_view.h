@@ -11,23 +11,23 @@
 
 namespace harpe::command {
 
-/// One sentence to quote.
+/// Returns one sentence to quote.
 std::string inventory_sentence(const CarbonInventory& inventory);
-/// What SCI is, or why it is not stated.
+/// Returns the SCI, or the reason why it is not stated.
 std::string sci_sentence(const CarbonInventory& inventory);
-/// Everything that a reader needs to judge the numbers and to compute them again.
+/// Returns all facts that a reader needs to judge the numbers and to reproduce them.
 std::vector<std::string> method_statement(const CarbonInventory& inventory);
 
-/// \param columns  of the terminal; 0: it is none
+/// \param columns  of the terminal; 0 if there is none
 std::string inventory_text(const CarbonInventory& inventory, int columns, bool coloured);
-/// "harpe.carbon_report/1".
+/// Returns JSON of the format "harpe.carbon_report/1".
 std::string inventory_json(const CarbonInventory& inventory);
-/// A row each and one of the total, behind the method as comments.
+/// Returns one row per row of the inventory and one for the total, after the method as comments.
 std::string inventory_csv(const CarbonInventory& inventory);
 std::string inventory_page(const CarbonInventory& inventory, const PageSource& source = {});
 
-/// The units of all energies and masses of an inventory: those that suit its total. What falls
-/// on one functional unit has a unit of its own, which suits the mean of all.
+/// Units of all energies and masses of an inventory: those that suit its total. The mass per
+/// functional unit has its own unit, which suits the mean of all.
 inline TextUnit energy_unit(const CarbonInventory& inventory) {
   return energy_unit(inventory.total.site);
 }
@@ -40,7 +40,8 @@ inline TextUnit mass_unit_per_unit(const CarbonInventory& inventory) {
   return mass_unit(units > 0 ? inventory.total.total() / units : inventory.total.total());
 }
 
-/// Headings, a row each, and one of the total where there are several.
+/// Returns the headings, one row per row of the inventory, and one for the total if there are
+/// several.
 std::vector<std::vector<std::string>> inventory_table(const CarbonInventory& inventory);
 
 }  // namespace harpe::command

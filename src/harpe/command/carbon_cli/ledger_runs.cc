@@ -15,7 +15,7 @@ std::string name_of_run(const carbon::LedgerRun& run) {
   return name;
 }
 
-/// Adds what the second copy of a run has more of.
+/// Adds the energy that the second copy of a run has beyond the first. Returns a note on both.
 std::string merge_copies(carbon::LedgerRun& first, const ReadRun& second,
                          const std::string& first_from) {
   const std::string both = name_of_run(first) + " is in " + first_from + " and in " + second.from;
@@ -41,7 +41,7 @@ std::string merge_copies(carbon::LedgerRun& first, const ReadRun& second,
                      : ": it counts once");
 }
 
-/// Devices that more than one run measured at a time.
+/// Notes devices that several runs measured at the same time.
 void note_shared_devices(CountedRuns& counted) {
   std::map<std::string, std::vector<const carbon::LedgerRun*>> by_device;
   for (const carbon::LedgerRun& run : counted.runs) {
@@ -51,7 +51,7 @@ void note_shared_devices(CountedRuns& counted) {
   for (auto& [device, runs] : by_device) {
     std::ranges::sort(runs, {}, [](const carbon::LedgerRun* run) { return run->ledger.begin(); });
     for (std::size_t i = 1; i < runs.size(); ++i) {
-      // Two that follow each other may share an interval.
+      // Consecutive runs may share an interval.
       const carbon::UtcTime end = runs[i - 1]->ledger.end();
       if (runs[i]->ledger.begin() + runs[i]->ledger.step() >= end) continue;
       counted.notes.push_back("the device " + device + " is measured by " +
@@ -65,7 +65,7 @@ void note_shared_devices(CountedRuns& counted) {
 
 CountedRuns count_once(std::vector<ReadRun> read) {
   CountedRuns counted;
-  std::map<std::string, std::pair<std::size_t, std::string>> known;  // place and source, by id
+  std::map<std::string, std::pair<std::size_t, std::string>> known;  // index and source, by id
   for (ReadRun& one : read) {
     const auto found = known.find(one.run.id);
     if (found != known.end()) {

@@ -9,10 +9,10 @@
 
 namespace harpe::command {
 
-/// A run, and where it was read.
+/// A run, and its source.
 struct ReadRun {
   carbon::LedgerRun run;
-  std::string from;  ///< a file, or a job of a server
+  std::string from;  ///< path of a file, or a job of a server
 };
 
 struct CountedRuns {
@@ -20,10 +20,10 @@ struct CountedRuns {
   std::vector<std::string> notes = {};
 };
 
-/// A run that was read twice counts once; where the two differ, as an earlier and a later copy of a
-/// job's energy do, of each interval the one with more energy counts. Devices that two runs
-/// measured at the same time are named: what they used is in both. Each of these is noted.
-/// O(intervals + devices log devices).
+/// Merges the runs. A run that was read twice counts once; if its copies differ, as an earlier and
+/// a later copy of a job's energy do, the copy with more energy counts in each interval. Devices
+/// that two runs measured at the same time are named, because their energy is in both. Adds a note
+/// for each of these. O(intervals + devices log devices).
 CountedRuns count_once(std::vector<ReadRun> read);
 
 }  // namespace harpe::command

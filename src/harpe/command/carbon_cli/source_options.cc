@@ -39,7 +39,7 @@ carbon::SourceEnvironment source_environment(const SourceArguments& arguments) {
   carbon::SourceEnvironment environment{.clock = system_clock()};
   environment.read = [](const std::filesystem::path& path) { return read_input_file(path); };
   environment.offline = arguments.offline;
-  // Processes that fail together must not come back together.
+  // Processes that fail together must not retry together.
   environment.seed = mixed(static_cast<std::uint64_t>(::getpid()),
                            static_cast<std::uint64_t>(system_clock().now().ns), 0);
   return environment;

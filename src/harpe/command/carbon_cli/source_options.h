@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// The argument and options of subcommands that ask a source of carbon intensity.
+/// The argument and options of subcommands that read a source of carbon intensity.
 
 #include <memory>
 #include <string>
@@ -20,17 +20,17 @@ struct SourceArguments {
   bool offline = false;
 };
 
-/// SOURCE alone. `arguments` must outlive the command line.
+/// Adds SOURCE only. `arguments` must outlive the command line.
 void add_source_argument(CLI::App& app, const std::string& help, SourceArguments& arguments);
-/// SOURCE and --offline. `arguments` must outlive the command line.
+/// Adds SOURCE and --offline. `arguments` must outlive the command line.
 void add_source_options(CLI::App& app, SourceArguments& arguments);
 
-/// With the clocks, environment and cache of this process.
+/// Opens the source with the clocks, environment and cache of this process.
 Result<std::unique_ptr<carbon::CarbonSource>> open_source(const SourceArguments& arguments);
-/// What it is opened in.
+/// Returns the environment in which the source is opened.
 carbon::SourceEnvironment source_environment(const SourceArguments& arguments);
 
-/// "2026-01-31" or "2026-01-31T13:00Z", for `add_parsed`.
+/// Parses "2026-01-31" or "2026-01-31T13:00Z". For `add_parsed`.
 Result<std::optional<carbon::UtcTime>> parse_time_option(std::string_view text);
 
 }  // namespace harpe::command

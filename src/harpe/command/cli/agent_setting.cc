@@ -20,10 +20,10 @@
 namespace harpe::command {
 namespace {
 
-/// By this name a later command finds the lease of an earlier one.
+/// The name by which a later command finds the lease of an earlier one.
 constexpr const char* kLeaseName = "harpe command line";
 
-/// The name of a user; empty: the system knows none.
+/// Returns the name of a user; empty if the system has none.
 std::string user_name(std::int64_t uid) {
   std::vector<char> buffer(1 << 12);
   passwd entry{};
@@ -36,7 +36,7 @@ std::string user_name(std::int64_t uid) {
   return found == nullptr ? std::string() : found->pw_name;
 }
 
-/// "alice (uid 1000), pid 4242, which has ended ('train.py')".
+/// Returns text such as "alice (uid 1000), pid 4242, which has ended ('train.py')".
 std::string holder_text(const node::Lease& holder) {
   std::string text = "a token's holder";
   if (holder.uid >= 0) {
@@ -52,8 +52,8 @@ std::string holder_text(const node::Lease& holder) {
   return text + (holder.name.empty() ? "" : " (" + in_quotes(holder.name) + ")");
 }
 
-/// One control of one GPU, set or reset through the agent. Each control has a lease of its own, so
-/// that one setting neither shortens nor ends another.
+/// Setter of one control through the agent. Each control of a GPU has its own lease, so that one
+/// setting neither shortens nor ends another.
 class AgentSetting {
  public:
   AgentSetting(node::AgentClient& agent, const SettingArguments& arguments,
@@ -67,7 +67,7 @@ class AgentSetting {
 
   Status set(int gpu);
   Status reset(int gpu);
-  /// Whether anything was set: not in a dry run, and not where all failed.
+  /// Returns true if anything was set: false after a dry run, and if all GPUs failed.
   bool has_set() const { return has_set_; }
 
  private:
@@ -114,7 +114,7 @@ Status AgentSetting::set(int gpu) {
                                                    .controls = controls_});
     if (!taken.ok()) {
       if (taken.error().code != ErrorCode::kConflict) return taken.error();
-      // The agent knows numbers, and must not wait to look up names; this command may.
+      // The agent reports user ids, as it must not wait for a lookup of names; this command may.
       Result<std::optional<Error>> held = why_held(gpu);
       if (held.ok() && *held) return std::move(held->value());
       return taken.error();
@@ -123,7 +123,7 @@ Status AgentSetting::set(int gpu) {
   }
   const Result<node::Applied> applied = agent_.apply(lease, gpu, wanted_.setting);
   if (!applied.ok()) {
-    // Nothing was set under a new lease: no client should have to wait for its end.
+    // Nothing was set under the new lease, so no client should have to wait for its end.
     if (!earlier) static_cast<void>(agent_.release(lease).ok());
     return applied.error();
   }
@@ -133,14 +133,14 @@ Status AgentSetting::set(int gpu) {
     return ok_status();
   }
   has_set_ = true;
-  // What was refused does not change how long the earlier setting lasts.
+  // Renewed only after success: a refused setting does not extend the earlier one.
   if (earlier) {
     HARPE_TRY(agent_.renew(lease, arguments_.duration));
   }
   std::optional<ClockRange> range;
   if (is_clock_) range = applied->clocks.value_or(wanted_.setting.clocks);
   const node::GpuReading now = HARPE_TRY(read_after(gpu, range, before));
-  // The policy may allow less time than was asked for.
+  // The policy may allow less time than requested.
   const std::optional<node::Lease> granted = HARPE_TRY(own_lease(gpu));
   Seconds lasts = granted ? granted->expires_in : Seconds{0};
   const bool cut = lasts < arguments_.duration - 5_s;
@@ -164,7 +164,8 @@ Status AgentSetting::reset(int gpu) {
   return ok_status();
 }
 
-/// Who keeps this control of the GPU from being set, for how long, and how that ends sooner.
+/// Returns which lease prevents setting this control of the GPU, for how long, and how to end it
+/// sooner; nullopt if there is none.
 Result<std::optional<Error>> AgentSetting::why_held(int gpu) {
   const std::vector<node::Lease> holders = HARPE_TRY(agent_.holders(gpu));
   const auto self = static_cast<std::int64_t>(::geteuid());
@@ -198,7 +199,7 @@ Result<std::optional<Error>> AgentSetting::why_held(int gpu) {
 
 Status AgentSetting::say_why_there_is_nothing(int gpu) {
   const Result<node::GpuReading> reading = agent_.read(gpu);
-  // A GPU that is lost says itself what is still to be restored.
+  // The error of a lost GPU includes what is still to be restored.
   if (!reading.ok()) return reading.error();
   if (!reading->restore_pending.empty()) {
     return Error::of(ErrorCode::kUnavailable, reading->restore_pending);

@@ -27,7 +27,7 @@ struct BatchSizeArguments {
   std::optional<double> energy;
 };
 
-/// Asks about the job.
+/// Sends a request about the job.
 Result<std::string> ask_job(const BatchSizeArguments& arguments, const std::string& method,
                             const std::string& below, std::string body = {}) {
   JobServer server = HARPE_TRY(JobServer::open(arguments.server));
@@ -71,7 +71,7 @@ Result<Outcome> report(const BatchSizeArguments& arguments) {
   if (!epoch.ok()) return Error::invalid("--epoch: " + epoch.error().text());
   Json body = {
       {"epoch", *epoch}, {"time_s", arguments.time->value}, {"energy_j", *arguments.energy}};
-  // What a training that has diverged prints, such as nan, reaches no target.
+  // A diverged training prints values such as nan, which reach no target.
   const auto metric = parse_number(arguments.metric);
   body["metric"] = metric ? Json(*metric) : Json();
   const std::string verdict = HARPE_TRY(ask_job(arguments, "POST", path, body.dump()));
@@ -100,7 +100,7 @@ Result<Outcome> remove_job(const BatchSizeArguments& arguments) {
   return Outcome{.text = "removed " + arguments.job + "\n", .json = indented(removed)};
 }
 
-/// A subcommand about one job.
+/// Adds a subcommand about one job.
 template <class Run>
 std::pair<CLI::App*, std::shared_ptr<BatchSizeArguments>> add_about_job(
     Commands& commands, CLI::App& parent, const char* name, const char* description,

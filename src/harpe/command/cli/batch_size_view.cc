@@ -19,14 +19,14 @@ Json object_in(std::string_view text) {
   return document.is_object() ? document : Json::object();
 }
 
-/// Without what would move the cursor of a terminal.
+/// Returns a value without characters that would move a terminal's cursor.
 std::string shown(const Json& object, const char* key) {
   const Json value = object.value(key, Json());
   if (value.is_null()) return "-";
   return printable(value.is_string() ? value.get<std::string>() : value.dump());
 }
 
-/// Joules with a unit that leaves few digits.
+/// Returns joules in a unit with few digits.
 std::string cost_text(const Json& object, const char* key) {
   const Json value = object.value(key, Json());
   if (!value.is_number()) return "-";

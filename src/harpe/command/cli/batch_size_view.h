@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// What `harpe batch-size` shows of the server's responses. What a response lacks is left out. Pure
-/// functions.
+/// Output of `harpe batch-size` for the server's responses. Members that a response lacks are left
+/// out. Pure functions.
 
 #include <string>
 #include <string_view>
@@ -10,11 +10,11 @@ namespace harpe::command {
 
 /// \param jobs  {"jobs": [summary, ...]}
 std::string recurring_jobs_table(std::string_view jobs, bool coloured);
-/// Where a job stands: a line for each batch size, the newest trials.
+/// Returns the state of a job: one line per batch size, and the newest trials.
 std::string recurring_job_view(std::string_view status, bool coloured);
-/// "trial 3 trains with batch size 32: pruning, visit 1"
+/// Returns, for example, "trial 3 trains with batch size 32: pruning, visit 1".
 std::string trial_line(std::string_view trial);
-/// "go on; cost so far 300 J", "stop: the target is reached, at a cost of 812 J"
+/// Returns "go on; cost so far 300 J" or "stop: the target is reached, at a cost of 812 J".
 std::string verdict_line(std::string_view verdict);
 
 }  // namespace harpe::command

@@ -55,7 +55,7 @@ Result<std::optional<double>> parse_units(const std::string& text) {
   return Error::invalid("expected a number above 0, found " + in_quotes(text));
 }
 
-/// A unit that ledgers do not count needs its number.
+/// Fails if a unit that ledgers do not count has no number.
 Status check_unit(const FunctionalUnit& unit) {
   if (unit.count || std::ranges::count(counted_units(), unit.name) > 0) return ok_status();
   return Error::invalid("--per " + unit.name + " needs --units, how many there were; " +

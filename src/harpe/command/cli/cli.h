@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// The `harpe` command: its subcommands beside those that plan.
+/// The `harpe` command: its subcommands other than those for planning.
 
 #include <optional>
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace harpe::command {
 
-// One function a subcommand, each in the file of its name.
+// One function per subcommand, each in the file of that name.
 void add_devices_command(Commands& commands);
 void add_run_command(Commands& commands);
 void add_demo_command(Commands& commands);
@@ -36,14 +36,14 @@ struct LabCall {
 /// Returns nullopt if the command is in `harpe` itself.
 /// \param given  arguments of `harpe`: `lab emulate`, `replay zeus`, `help replay`, `man replay`
 std::optional<LabCall> lab_call(const std::vector<std::string>& given);
-/// Replaces this process by `harpe-lab`.
-/// \returns  only if that program cannot be started: the reason, and which package has it
+/// Replaces this process by `harpe-lab`. Returns only if that program cannot be started: the
+/// reason, and the package that contains it.
 Error become_lab(const LabCall& call);
-/// Returns the commands and options of `harpe-lab` as its `man --json` prints them; empty if that
+/// Returns the commands and options of `harpe-lab` in the form of its `man --json`; empty if that
 /// program is not installed.
 std::string description_of_lab();
 
-/// Runs `harpe` with these arguments; returns the exit status. Nothing is thrown.
+/// Runs `harpe` with these arguments. Returns the exit status. Does not throw.
 int run_harpe(const std::vector<std::string>& arguments, Console& console);
 
 }  // namespace harpe::command

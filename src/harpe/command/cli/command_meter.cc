@@ -14,7 +14,7 @@ namespace harpe::command {
 
 namespace {
 
-/// Devices that are held, and of those the ones whose energy is known.
+/// Number of GPUs held, and of those the number with known energy, by share of the time.
 struct HeldDevices {
   double all = 0, measured = 0;
 };
@@ -53,7 +53,7 @@ carbon::EnergyLedger command_ledger(const std::vector<EnergySoFar>& readings,
   const HeldDevices held = held_devices(whole);
   std::vector<EnergySoFar> marks = readings;
   marks.push_back(energy_so_far(whole));
-  // From the end: nothing is more than what came after it.
+  // From the end: no reading may exceed a later one.
   for (std::size_t i = marks.size() - 1; i-- > 0;) {
     marks[i].after = std::min(marks[i].after, marks[i + 1].after);
     marks[i].energy = std::min(marks[i].energy, marks[i + 1].energy);
@@ -81,9 +81,9 @@ carbon::EnergyLedger command_ledger(const std::vector<EnergySoFar>& readings,
 
 namespace {
 
-// What is read before a command: five steps of usual counters.
+// Time of readings before a command: five steps of usual counters.
 constexpr Seconds kLead{0.5};
-// Sound devices settle within a second or so; those that are slow get longer.
+// Sound devices settle within about a second; slow devices get longer.
 constexpr Seconds kLongestSettling{5}, kLongestStop{0.2};
 constexpr std::chrono::milliseconds kPause(10);
 
@@ -98,13 +98,13 @@ struct CommandMeter::State {
         name(std::move(window)),
         step(grid) {}
 
-  /// The thread: everything that may wait for a driver.
+  /// Runs on the thread: all calls that may wait for a driver.
   void run() {
     auto monitor = EnergyMonitor::start(gpus, cpus, {}, clock);
     if (!monitor.ok()) return publish(monitor.error());
     measure(**monitor);
     if ((*monitor)->stop(kLongestStop)) return;
-    (void)monitor->release();  // its thread cannot be ended
+    (void)monitor->release();  // its thread cannot be stopped
     const MutexLock lock(mutex);
     hangs = true;
   }
@@ -112,7 +112,7 @@ struct CommandMeter::State {
   void measure(EnergyMonitor& monitor) {
     const Instant start = clock.now();
     const std::string early = name + " (before)";
-    (void)monitor.begin(early);  // its name is its own: sampling begins
+    (void)monitor.begin(early);  // starts sampling; cannot fail: the name is new
     Result<WindowEnergy> first = monitor.so_far(early);
     MutexLock lock(mutex);
     if (first.ok() && !begun) {
@@ -146,7 +146,7 @@ struct CommandMeter::State {
     publish(status.ok() ? monitor.end(name, until) : status.error());
   }
 
-  /// When the next interval of UTC begins, by the time of day as it was at the command's begin.
+  /// Returns the begin of the next interval of UTC, by the wall clock at the command's begin.
   Instant next_step(Instant from) {
     if (!wall_of_zero) wall_of_zero = time_of_day_at(from, clock);
     const double now = *wall_of_zero + (clock.now() - from).value;
@@ -181,7 +181,7 @@ struct CommandMeter::State {
   Clock& clock;
   const std::string name;
   const carbon::WholeSeconds step;
-  std::optional<double> wall_of_zero;  ///< of the thread: seconds since 1970 at the begin
+  std::optional<double> wall_of_zero;  ///< seconds since 1970 at the begin; used by the thread only
   Mutex mutex;
   CondVar changed;
   bool ready HARPE_GUARDED_BY(mutex) = false, hangs HARPE_GUARDED_BY(mutex) = false;

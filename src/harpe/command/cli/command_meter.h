@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// The energy of one command, measured from beside it: a driver that is slow or hangs delays
-/// neither the command nor its end.
+/// Meter of the energy of one command, on a thread of its own: a driver that is slow or hangs
+/// delays neither the command nor its end.
 
 #include <functional>
 #include <memory>
@@ -15,33 +15,35 @@
 
 namespace harpe::command {
 
-// Splitting the energy of a command by intervals of UTC, from readings taken while it ran.
+// Splits the energy of a command by intervals of UTC, from readings taken while it ran.
 
-/// The energy that a command had used at a moment of its run.
+/// The energy that a command had used at a time of its run.
 struct EnergySoFar {
-  Seconds after{};  ///< its begin
+  Seconds after{};  ///< time since its start
   Joules energy{}, host{};
 };
-/// Of all devices; CPUs and memory apart.
+/// Returns the energy of all devices, and that of CPUs and memory (`host`).
 EnergySoFar energy_so_far(const WindowEnergy& window);
 
-/// When the next interval begins, in seconds since 1970.
+/// Returns the start of the next interval, in seconds since 1970.
 double next_boundary(double time, carbon::WholeSeconds step);
 
-/// Spreads what a command used over intervals: between two readings evenly, so that their sum is
-/// what the whole window says. Where one reading says more than a later one or the whole, the later
-/// holds. Errors are those of the whole, in proportion to the energy: a boundary is known as well
-/// as a step of the counter. `readings` by rising time; may be empty.
+/// Spreads the energy of a command over intervals, evenly between two readings, so that the sum is
+/// the energy of the whole window. A reading above a later one or above the whole is lowered to it.
+/// Errors are those of the whole, in proportion to the energy: a boundary is as exact as a step of
+/// the counter.
+/// \param readings  by rising time; may be empty
 carbon::EnergyLedger command_ledger(const std::vector<EnergySoFar>& readings,
                                     const WindowEnergy& whole, carbon::WholeSeconds step);
 
-/// Call `prepare`, `begin`, `end`, `used` and `stop` in this order. If `used` gives up or `stop`
-/// returns false, a thread waits in a driver's call that nothing can end: the process must then
-/// leave by `_Exit`, and neither this nor the devices may be destroyed.
+/// Meter of a command's energy. Call `prepare`, `begin`, `end`, `used` and `stop` in this order. If
+/// `used` gives up or `stop` returns false, a thread is blocked in a driver call that cannot be
+/// ended: the process must then exit by `_Exit`, and neither this object nor the devices may be
+/// destroyed.
 class CommandMeter {
  public:
-  /// The devices and the clock must outlive it.
-  /// \param step  of UTC: at each, what was used so far is read
+  /// The devices and the clock must outlive this object.
+  /// \param step  of UTC: the energy so far is read at each multiple
   CommandMeter(std::vector<Gpu*> gpus, std::vector<Cpu*> cpus, Clock& clock, std::string name,
                carbon::WholeSeconds step);
   /// Calls `stop`.
@@ -49,28 +51,28 @@ class CommandMeter {
   CommandMeter(const CommandMeter&) = delete;
   CommandMeter& operator=(const CommandMeter&) = delete;
 
-  /// Reads the devices for half a second, so that it is known how they were before the command;
-  /// where there is no GPU, once. Waits for it no longer than that.
+  /// Reads the devices for half a second, so that their state before the command is known; once if
+  /// there is no GPU. Waits at most `longest`.
   void prepare(Seconds longest);
-  /// Measures the devices from `prepare` on, other windows, too; not to be used after `end`. Null
-  /// where they did not answer in time.
+  /// Returns the monitor that has measured the devices since `prepare`, for other windows too. Must
+  /// not be used after `end`. Null if the devices did not respond in time.
   EnergyMonitor* monitor() const;
-  /// The command begins, and ends, at the time of these calls, or a little before.
+  /// Mark the start and the end of the command, at the time of the call or, for `end`, at `at`.
   void begin();
   void end(std::optional<Instant> at = {});
-  /// Waits until the devices were read for two more steps of their counters; for those that are
-  /// slow a few seconds, for those that hang no longer. None: that took `longest`, or `give_up`
-  /// (asked every 50 ms) says so.
+  /// Waits until the devices have been read for two more steps of their counters: a few seconds for
+  /// slow devices, no longer for devices that hang. Nullopt if that took `longest`, or if `give_up`
+  /// (called every 50 ms) returned true.
   std::optional<Result<WindowEnergy>> used(Seconds longest, const std::function<bool()>& give_up);
 
-  /// Those of every step, after `used`.
+  /// Returns the readings at every step. Call it after `used`.
   std::vector<EnergySoFar> readings() const;
 
-  /// Ends the measurement and waits for its thread. Returns false if a driver's call still runs,
-  /// which takes 0.2 s to find out. Further calls return the same at once.
+  /// Ends the measurement and waits for its thread. Returns false if a driver call is still
+  /// running, after 0.2 s. Further calls return the same result at once.
   [[nodiscard]] bool stop();
 
-  /// The devices before the command began; none where they did not answer in time.
+  /// Returns the readings before the command began; nullopt if the devices did not respond in time.
   std::optional<WindowEnergy> before() const;
 
  private:

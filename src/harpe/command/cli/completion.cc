@@ -18,11 +18,11 @@
 namespace harpe::command {
 namespace {
 
-constexpr const char* kJobs = "jobs";  ///< ids, of the server that HARPE_SERVER names
+constexpr const char* kJobs = "jobs";  ///< ids of the server at HARPE_SERVER
 
 constexpr const char* kRecurringJobs = "recurring-jobs";
 
-constexpr const char* kGpus = "gpus";  ///< UUIDs, of this machine
+constexpr const char* kGpus = "gpus";  ///< UUIDs of this machine's GPUs
 
 Result<std::vector<std::string>> ids(const std::string& path) {
   JobServer server = HARPE_TRY(JobServer::open(ServerArguments{}));
@@ -41,12 +41,12 @@ Result<std::vector<std::string>> uuids() {
   return found;
 }
 
-/// The names of these lists.
+/// Returns the names of the word lists.
 std::vector<std::string> completion_word_lists() {
   return {kJobs, kRecurringJobs, kGpus};
 }
 
-/// The words of one of them, by its name. Fails where the server or the devices cannot be asked.
+/// Returns the words of a list. Fails if the server or the devices do not answer.
 Result<std::vector<std::string>> completion_words(std::string_view list) {
   if (list == kGpus) return uuids();
   return ids(list == kJobs ? "/v1/jobs?activity=active,idle" : "/v1/recurring-jobs?limit=1000");
@@ -77,7 +77,7 @@ void add_described(CLI::App& command, const Json& described) {
   }
 }
 
-/// Adds the commands of harpe-lab: to `lab`, or where `harpe` has a command of that name.
+/// Adds the commands of harpe-lab: to `lab`, or to the command of that name if `harpe` has one.
 void add_commands_of_lab(CLI::App& root) {
   const Json document = json_or_discarded(description_of_lab());
   if (!document.is_object()) return;
@@ -89,13 +89,13 @@ void add_commands_of_lab(CLI::App& root) {
   }
 }
 
-/// Every command, each before its subcommands.
+/// Appends the command and its subcommands, each command before its subcommands.
 void walk(const CLI::App& command, std::vector<const CLI::App*>& found) {
   found.push_back(&command);
   for (const CLI::App* sub : subcommands(command)) walk(*sub, found);
 }
 
-/// The first sentence or line of a description, without characters that shells treat specially.
+/// Returns the first sentence or line of a description, without characters special to shells.
 std::string plain(const std::string& description) {
   std::string text = description.substr(0, description.find('\n'));
   text = text.substr(0, text.find(". "));
@@ -106,7 +106,7 @@ std::string plain(const std::string& description) {
   return text;
 }
 
-/// Values that can be completed for an option with this value name; empty where anything goes.
+/// Returns the known values of an option with this value name; empty if any value is allowed.
 std::vector<std::string> value_choices(std::string_view value_name) {
   std::vector<std::string> choices;
   if (value_name.starts_with("SCHEDULE")) {
@@ -130,7 +130,7 @@ bool takes_file(std::string_view value) {
          value.ends_with(".toml");
 }
 
-/// What a script runs for values that only a running system knows; empty where there are none.
+/// Returns the shell command for values that only a running system knows; empty if there are none.
 std::string words_command(const CLI::App& command, const OptionHelp& option) {
   std::string what;
   if (option.positional && option.value == "JOB") {
@@ -138,11 +138,11 @@ std::string words_command(const CLI::App& command, const OptionHelp& option) {
   } else if (std::ranges::count(option.names, "--gpus") > 0) {
     what = kGpus;
   }
-  // A server that hangs must not hold up a terminal.
+  // A server that hangs must not block a terminal.
   return what.empty() ? what : "timeout 2 harpe completion " + what + " 2>/dev/null";
 }
 
-/// The words that may follow a command: its subcommands and options.
+/// Returns the words that may follow a command: its subcommands and options.
 std::vector<std::string> words_after(const CLI::App& command) {
   std::vector<std::string> words;
   for (const CLI::App* sub : subcommands(command)) words.push_back(sub->get_name());

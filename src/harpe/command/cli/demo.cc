@@ -17,7 +17,7 @@ struct DemoArguments {
   bool check = false;
 };
 
-/// Becomes Python with `script`: the same process, so that signals and the exit status are the
+/// Replaces this process by Python with `script`, so that signals and the exit status are the
 /// demonstration's own.
 Result<Outcome> become_demo(const std::string& script, const std::string& command,
                             const DemoArguments& arguments, bool json) {

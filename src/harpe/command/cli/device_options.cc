@@ -34,7 +34,7 @@ Result<device::GpuChoice> choose_gpus(const DeviceArguments& arguments, const De
 Result<ChosenDevices> open_chosen_devices(const DeviceArguments& arguments) {
   Devices devices = HARPE_TRY(open_all_devices(arguments));
   device::GpuChoice choice = HARPE_TRY(choose_gpus(arguments, devices));
-  // CUDA's order matters to programs that count in it; people look for GPU 0 before GPU 1.
+  // CUDA's order matters to programs that count in it; users expect GPU 0 before GPU 1.
   if (arguments.gpus.empty()) std::ranges::sort(choice.gpus);
   return ChosenDevices{.devices = std::move(devices),
                        .gpus = std::move(choice.gpus),

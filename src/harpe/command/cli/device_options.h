@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// The options that all subcommands about devices share: which GPUs, real or simulated.
+/// The options that all subcommands about devices share: the GPUs, real or simulated.
 
 #include <string>
 #include <vector>
@@ -15,17 +15,17 @@ class App;
 
 namespace harpe::command {
 
-/// The options about devices, as the user gave them.
+/// The options about devices, unchanged.
 struct DeviceArguments {
   std::string simulation;  ///< --simulate FILE
   std::string gpus;        ///< --gpus LIST
 };
 
-/// The devices of this machine, and which of their GPUs the user means.
+/// The devices of this machine, and the GPUs that the user has chosen.
 struct ChosenDevices {
   Devices devices;
-  std::vector<int> gpus;  ///< positions in `devices.gpus`, in the user's order, else rising
-  std::vector<std::string> notes;  ///< what the user should know about the choice
+  std::vector<int> gpus;  ///< positions in `devices.gpus`, in the user's order, otherwise rising
+  std::vector<std::string> notes;  ///< facts about the choice that the user should know
 
   /// Returns the chosen GPUs, in the user's order, and all CPUs. `devices` owns both.
   std::vector<Gpu*> chosen_gpus() const;
@@ -37,17 +37,17 @@ void add_device_options(CLI::App& app, DeviceArguments& arguments);
 
 /// Opens all devices: environment variables first, then the options.
 Result<Devices> open_all_devices(const DeviceArguments& arguments);
-/// The GPUs that `--gpus` means among `devices`.
+/// Returns the GPUs among `devices` that `--gpus` chooses.
 Result<device::GpuChoice> choose_gpus(const DeviceArguments& arguments, const Devices& devices);
 
-/// Opens all devices and finds the GPUs meant.
-/// Without `--gpus` these are the ones that a program started here would use; there may be none.
+/// Opens all devices and finds the chosen GPUs. Without `--gpus` these are the GPUs that a program
+/// started here would use; there may be none.
 Result<ChosenDevices> open_chosen_devices(const DeviceArguments& arguments);
 
-/// Why there is no GPU: what each backend says, one a line. For messages of commands that need one.
+/// Returns each backend's reason why there is no GPU, one per line, for commands that need one.
 std::string no_gpu_text(const Devices& devices);
 
-/// For machines without a GPU: how to try `harpe SUBCOMMAND` on simulated ones, as lines to type.
+/// Returns, for machines without GPUs, the lines to type for `harpe SUBCOMMAND` on simulated ones.
 std::string simulation_hint(const std::string& subcommand, const std::string& rest = "");
 
 }  // namespace harpe::command

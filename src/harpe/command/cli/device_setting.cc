@@ -34,7 +34,7 @@ std::string state_text(const node::GpuReading& reading) {
   const auto& enforced = reading.enforced_power_limit;
   const auto& limit = reading.power_limit ? reading.power_limit : enforced;
   std::string text = "power limit " + (limit ? node::text_of(*limit) : std::string("unknown"));
-  // The one that was set may differ from the one that something enforces.
+  // The limit that was set may differ from the enforced limit.
   if (limit && enforced && *limit != *enforced)
     text += " (" + node::text_of(*enforced) + " enforced)";
   return text + "; " + clocks_text(reading);
@@ -69,7 +69,7 @@ std::string name_of_gpu(int gpu) {
   return "GPU " + std::to_string(gpu);
 }
 
-/// Names the GPU where the message does not.
+/// Adds the GPU's name to messages without it.
 Error about(int gpu, Error error) {
   const std::string name = name_of_gpu(gpu);
   for (Diagnostic& diagnostic : error.diagnostics) {
@@ -196,7 +196,7 @@ Status set_one(Gpu& gpu, int index, const WantedSetting& wanted, SettingReport& 
   if (is_lock) range = wanted.setting.clocks;
   const auto read = [&]() -> Result<node::GpuReading> {
     node::GpuReading reading = read_directly(gpu);
-    // NVML does not tell; this process knows what it asked for.
+    // NVML does not report the lock, but this process knows its own request.
     if (!reading.graphics_lock && is_lock) reading.graphics_lock = node::ClockLock{range};
     return reading;
   };

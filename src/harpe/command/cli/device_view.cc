@@ -11,10 +11,10 @@
 namespace harpe::command {
 namespace {
 
-// A GPU whose calls take half a second each is read in this time.
+// A GPU whose calls each take half a second is still read in this time.
 constexpr std::chrono::seconds kLongestReading(10);
 
-/// Whether the device is gone: then nothing else of it is true either.
+/// Returns the error of a device that is gone, whose other readings are then invalid; else nullopt.
 std::optional<Error> lost(Gpu& gpu) {
   const auto gone = [](const auto& reading) {
     return !reading.ok() && reading.error().code == ErrorCode::kUnavailable;
@@ -24,7 +24,8 @@ std::optional<Error> lost(Gpu& gpu) {
   return clock.error();
 }
 
-/// A control that the GPU has (`has` could be read) may be set if this process may set anything.
+/// Returns a control: with the error of `has` if the GPU does not support it, otherwise with the
+/// permission of this process to set anything.
 template <class T>
 DeviceControl control(const char* name, const Result<T>& has, const Gpu& gpu) {
   if (!has.ok() && has.error().code == ErrorCode::kNotSupported) return {name, has.error()};
@@ -72,7 +73,7 @@ DeviceView view_of(Gpu& gpu, bool chosen) {
   return view;
 }
 
-/// What threads, one a GPU, have read so far.
+/// Collector of the views read by threads, one thread per GPU.
 class Views {
  public:
   static std::vector<DeviceView> of(const std::vector<WantedDevice>& wanted) {

@@ -1,6 +1,7 @@
 #pragma once
 /// \file
-/// What `harpe devices` shows of GPUs and CPUs, for people and for programs. Only for `.cc` files.
+/// Output of `harpe devices` about GPUs and CPUs, for people and for programs. Include only in
+/// `.cc` files.
 
 #include <optional>
 #include <string>
@@ -13,13 +14,13 @@
 
 namespace harpe::command {
 
-/// One thing that can be set on a GPU, and whether this user may.
+/// A control of a GPU, and whether this user may set it.
 struct DeviceControl {
   const char* name = "";
   Status allowed = ok_status();
 };
 
-/// What is shown of one GPU, read once. What cannot be read is empty.
+/// The readings of one GPU, read once. Values that cannot be read are nullopt.
 struct DeviceView {
   GpuIdentity identity;
   bool chosen = false;
@@ -28,22 +29,22 @@ struct DeviceView {
   std::optional<Watts> instant_power, average_power, limit, enforced_limit;
   std::optional<PowerLimitRange> limit_range;
   std::optional<Joules> energy;
-  std::string no_energy;  ///< why there is no energy counter
+  std::string no_energy;  ///< reason why there is no energy counter
   PowerScope scope = PowerScope::kGpu;
   std::optional<double> temperature, utilisation;
   std::optional<EventReasons> reasons;
   std::optional<bool> persistence_mode;
   std::vector<DeviceControl> controls;
   std::optional<Error> lost;  ///< the driver's error, if all readings of the GPU fail
-  bool hangs = false;         ///< `lost`, because a call to its driver does not return
+  bool hangs = false;         ///< `lost`, because a call of its driver does not return
 };
 
 struct WantedDevice {
   Gpu* gpu;
   bool chosen;
 };
-/// Reads each GPU in a thread of its own, so that none waits for the driver of another. The threads
-/// of GPUs that do not respond in time keep running.
+/// Reads each GPU in its own thread, so that none waits for the driver of another. The threads of
+/// GPUs that do not respond in time continue to run.
 std::vector<DeviceView> read_devices(const std::vector<WantedDevice>& wanted);
 
 /// \param visible  the GPUs that programs started here use

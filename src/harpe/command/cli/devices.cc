@@ -15,7 +15,7 @@ namespace {
 Result<Outcome> run_devices(const DeviceArguments& arguments, Console& console) {
   const Devices devices = HARPE_TRY(open_all_devices(arguments));
   const Result<device::GpuChoice> choice = choose_gpus(arguments, devices);
-  // What the environment says wrong is shown; what the user asks for wrongly is refused.
+  // Errors in the environment are shown; errors in the user's options are refused.
   if (!choice.ok() && !arguments.gpus.empty()) return choice.error();
   const Result<device::GpuChoice> visible =
       arguments.gpus.empty() ? choice : choose_gpus(DeviceArguments{}, devices);
@@ -31,7 +31,7 @@ Result<Outcome> run_devices(const DeviceArguments& arguments, Console& console) 
   Outcome outcome{.text = devices_text(devices, gpus, visible, columns, console.colour_out),
                   .json = json_text(devices_json(devices, gpus, visible))};
   if (std::ranges::none_of(gpus, &DeviceView::hangs)) return outcome;
-  // Nothing ends a driver's call: its thread, and what it works with, are left to the kernel.
+  // A driver's call cannot be stopped: its thread and data are left to the kernel.
   console.out << (console.json ? outcome.json : outcome.text) << std::flush;
   std::_Exit(0);
 }

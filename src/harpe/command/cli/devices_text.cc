@@ -16,7 +16,7 @@ constexpr const char* kLostAdvice =
     "nvidia-smi --gpu-reset -i GPU once nothing uses it, else restart the machine; a GPU that is "
     "lost again is to be replaced";
 
-/// "210..1980": what can be set; empty where it is not known.
+/// Returns a range of possible settings, such as "210..1980".
 std::string range_text(const std::string& lowest, const std::string& highest) {
   return lowest + ".." + highest;
 }
@@ -25,7 +25,7 @@ std::string watts_text(const std::optional<Watts>& power, int decimals = 0) {
   return power ? fixed(power->value, decimals) : "-";
 }
 
-/// "55 / 400": what it draws, and what it may.
+/// Returns the power drawn and the limit, such as "55 / 400".
 std::string power_text(const DeviceView& gpu) {
   const auto limit = gpu.enforced_limit ? gpu.enforced_limit : gpu.limit;
   return watts_text(gpu.instant_power) + " / " + watts_text(limit) +
@@ -47,7 +47,7 @@ std::string limits_text(const DeviceView& gpu) {
   return range_text(watts_text(gpu.limit_range->lowest), watts_text(gpu.limit_range->highest));
 }
 
-/// Whether Harpe may set the clock that it is there to set; why not stands below the table.
+/// Returns "yes" if Harpe may set the GPU's main control. The reason for "no" is below the table.
 std::string may_set_text(const DeviceView& gpu) {
   if (gpu.controls.empty()) return "-";
   return gpu.controls.front().allowed.ok() ? "yes" : "no: below";
@@ -63,7 +63,7 @@ std::string state_text(const DeviceView& gpu) {
 
 std::string gpus_text(const std::vector<DeviceView>& gpus, int columns, bool coloured) {
   Table table{
-      // What a GPU is, what it does, and whether Harpe may do anything about it are never left out.
+      // The columns of a GPU's identity, its activity and its control are never left out.
       .columns = {{.heading = "GPU", .align = Align::kLeft},
                   {.heading = "name", .align = Align::kLeft, .rank = 1, .narrowest = 8},
                   {.heading = "power W", .align = Align::kLeft},
@@ -78,7 +78,7 @@ std::string gpus_text(const std::vector<DeviceView>& gpus, int columns, bool col
                   {.heading = "persistence", .align = Align::kLeft, .rank = 8}}};
   for (const DeviceView& gpu : gpus) {
     const GpuIdentity& identity = gpu.identity;
-    // The beginning tells GPUs apart and is short enough to type.
+    // The beginning of a UUID distinguishes GPUs and is short enough to type.
     std::string uuid = identity.uuid.substr(0, 12);
     if (uuid.size() < identity.uuid.size()) uuid += "...";
     const std::string persistence =
@@ -100,10 +100,10 @@ std::string gpus_text(const std::vector<DeviceView>& gpus, int columns, bool col
   return text;
 }
 
-/// Controls of all GPUs, those that are alike said once.
+/// Returns the controls of all GPUs. Lists equal controls once.
 std::string controls_text(const std::vector<DeviceView>& gpus, int columns) {
   std::string text;
-  std::vector<std::pair<std::string, std::string>> said;  // what, "0, 1"
+  std::vector<std::pair<std::string, std::string>> said;  // text, "0, 1"
   for (const DeviceView& gpu : gpus) {
     std::string may, lines;
     for (const DeviceControl& control : gpu.controls) {
@@ -115,7 +115,7 @@ std::string controls_text(const std::vector<DeviceView>& gpus, int columns) {
           wrapped_text("  what to do: " + std::string(kLostAdvice), columns, 4);
     }
     if (!may.empty()) lines += wrapped_text("  may set: " + may, columns, 4);
-    std::vector<std::pair<std::string, std::string>> reasons;  // why, controls
+    std::vector<std::pair<std::string, std::string>> reasons;  // reason, controls
     for (const DeviceControl& control : gpu.controls) {
       if (control.allowed.ok() || gpu.lost) continue;
       const std::string why = control.allowed.error().text();

@@ -13,7 +13,7 @@
 namespace harpe::command {
 
 ProgramPlaces ProgramPlaces::of_process() {
-  std::error_code unknown;  // without /proc PATH alone says it
+  std::error_code unknown;  // without /proc, only PATH is used
   const auto own = std::filesystem::read_symlink("/proc/self/exe", unknown);
   const char* path = std::getenv("PATH");  // NOLINT(concurrency-mt-unsafe): never set
   return of(own, path == nullptr ? "" : path);
@@ -91,7 +91,7 @@ Result<DemoParts> find_demo_parts(const std::string& script, const fs::path& own
   };
   parts.python = find("python3", ProgramPlaces::of({}, search_path),
                       "Install Python 3.9 or later (sudo apt install python3)");
-  // Not by PATH: a program of this name there may be anything.
+  // Not searched in PATH, where a program of this name may be unrelated.
   parts.trainer = find("trainer", ProgramPlaces::of(own, ""),
                        "The package, the archive and the wheel have it; in a build, "
                        "cmake --build BUILD --target trainer makes it, which needs libcurl");

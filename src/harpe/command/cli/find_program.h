@@ -11,19 +11,19 @@
 
 namespace harpe::command {
 
-/// Where a program may be.
+/// The folders in which a program is searched.
 struct ProgramPlaces {
   std::vector<std::filesystem::path> folders;
 
-  /// Beside the executable of this process, then in the `libexec/harpe` of its installation, then
-  /// where PATH says. Only absolute folders of PATH count: what root starts must not depend on the
-  /// working directory.
+  /// Returns the folder of this process's executable, then `libexec/harpe` of its installation,
+  /// then the folders in PATH. Only absolute folders of PATH count: programs that root starts must
+  /// not depend on the working directory.
   static ProgramPlaces of_process();
-  /// The same for an executable at `own` and this PATH.
+  /// Returns the folders for an executable at `own` and this PATH.
   static ProgramPlaces of(const std::filesystem::path& own, std::string_view search_path);
 };
 
-/// The first file of this name that may be executed; an error says where it was looked for.
+/// Returns the first executable file of this name. Fails with the searched folders.
 Result<std::filesystem::path> find_program(const std::string& name, const ProgramPlaces& places);
 
 /// Replaces this process by a program: the same process id, so that signals and the exit status are
@@ -42,9 +42,9 @@ struct DemoParts {
 /// Finds the parts for the `harpe` at `own`. The script and the trainer belong to the same
 /// installation: a package or an archive (share/harpe/demo, libexec/harpe), a wheel (demo) or a
 /// build, which has links in the same places. The interpreter is found by PATH. `harpe-agent`,
-/// which the script starts, must be installed, too.
+/// which the script starts, must be installed, too. Fails with `kUnavailable` and one diagnostic
+/// for each missing part, which names the package that contains it.
 /// \param script  the file name: "run_demo.py"
-/// \returns kUnavailable with a diagnostic for each missing part, which says what brings it.
 Result<DemoParts> find_demo_parts(const std::string& script, const std::filesystem::path& own,
                                   std::string_view search_path);
 

@@ -28,12 +28,12 @@ struct JobArguments {
   std::string job;
   std::string pipeline, factor;
   std::optional<Seconds> duration;
-  std::vector<Objective> objectives;  ///< one for each option that was given
+  std::vector<Objective> objectives;  ///< one for each given option
   bool all = false;
   std::vector<JobEntry> cluster;  ///< terms of a bill
 };
 
-/// Opens the server and asks for the job's path.
+/// Opens the server and sends a request about the job.
 Result<std::string> ask_job(const JobArguments& arguments, const std::string& method,
                             const std::string& below, std::string body = {}) {
   HARPE_TRY(job_path(arguments.job));
@@ -55,7 +55,7 @@ Result<Outcome> list_jobs(const JobArguments& arguments, Console& console) {
 }
 
 Result<Outcome> show_job(const JobArguments& arguments, Console& console) {
-  // Options are checked before the server is asked.
+  // Options are checked before the server is contacted.
   HARPE_TRY(make_part_of_job({}, arguments.cluster));
   const std::string status = HARPE_TRY(ask_job(arguments, "GET", ""));
   Outcome shown{.text = job_view(status, console.colour_out), .json = indented(status)};
@@ -75,7 +75,7 @@ Result<Outcome> show_log(const JobArguments& arguments) {
   return Outcome{.text = log_text(log), .json = indented(log)};
 }
 
-/// The number of a pipeline, as part of a path.
+/// Returns the path of a pipeline's straggler resource.
 Result<std::string> pipeline_path(const JobArguments& arguments) {
   const Result<int> pipeline = parse_count(arguments.pipeline, 0, 1'000'000);
   if (!pipeline.ok()) return Error::invalid("PIPELINE: " + pipeline.error().text());
@@ -133,7 +133,7 @@ Result<Outcome> remove_job(const JobArguments& arguments) {
   return Outcome{.text = "removed " + arguments.job + "\n", .json = indented(removed)};
 }
 
-/// The options that all have, and the job's id.
+/// Adds the options of all subcommands, and the job's id.
 void add_server_job_options(CLI::App& app, JobArguments& arguments, bool with_job = true) {
   if (with_job) {
     add_job_argument(app, arguments.job);

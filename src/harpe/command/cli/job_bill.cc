@@ -46,7 +46,7 @@ Json measured_json(const Json& status, const char* key, const carbon::ClusterTer
           {"money", bill.money ? Json(*bill.money) : Json(nullptr)}};
 }
 
-/// Returns true if pipelines wait for a straggler, declared, detected or by the objective.
+/// Returns true if pipelines wait for a straggler that is declared, detected or in the objective.
 bool waits_for_straggler(const Json& status) {
   const Json& stragglers = member(status, "stragglers");
   const Json& objective = member(status, "objective");
@@ -54,8 +54,8 @@ bool waits_for_straggler(const Json& status) {
          number_in(objective, "straggler_factor");
 }
 
-/// Returns the clock that is best for every pipeline. Nullopt if a pipeline has none, or another:
-/// what all would need at either is not known.
+/// Returns the clock that is best for every pipeline. Nullopt if a pipeline has no best clock, or
+/// two differ: the energy of all pipelines at either clock is unknown.
 std::optional<ClusterCosts::OneClock> one_clock_of(const Json& status, Seconds beside) {
   std::optional<ClusterCosts::OneClock> found;
   if (waits_for_straggler(status)) return found;
@@ -71,7 +71,7 @@ std::optional<ClusterCosts::OneClock> one_clock_of(const Json& status, Seconds b
   return found;
 }
 
-/// Returns a sentence if there is no bill against one clock because figures for it are missing.
+/// Returns a sentence if a bill against one clock is missing for lack of figures; otherwise empty.
 std::string unknown_clock_text(const Json& status, const ClusterCosts& costs) {
   if (costs.one_clock) return {};
   if (waits_for_straggler(status)) {

@@ -1,4 +1,4 @@
-// harpe job carbon: how a job moves with the carbon intensity of its grid.
+// `harpe job carbon`: control of a job by the carbon intensity of its grid.
 
 #include <memory>
 #include <optional>
@@ -117,7 +117,7 @@ Result<std::int64_t> parse_iterations(std::string_view text) {
   return *number;
 }
 
-/// A percentage, as a fraction.
+/// Parses a percentage. Returns it as a fraction.
 Result<double> parse_part(std::string_view text) {
   const double part = HARPE_TRY(parse_percent(text)) / 100;
   if (part > 1) return Error::invalid("expected at most 100 %, got " + in_quotes(text));

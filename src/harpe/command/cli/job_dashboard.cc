@@ -18,9 +18,9 @@ namespace harpe::command {
 namespace {
 
 constexpr Seconds kPowerSpan{30}, kShortestSpan{3};
-/// What is known of an iteration's energy when it ends comes with its reports, all at once.
+/// The energy of an iteration becomes known with its reports, all at once.
 constexpr double kFewestIterations = 4;
-/// Other clocks are assigned for an iteration that comes some after the newest one reported.
+/// New clocks are assigned for an iteration that is some iterations after the newest reported one.
 constexpr double kUntilFollowed = 6;
 constexpr std::size_t kMostTimes = 500, kLabelWidth = 12, kEventsAtLeast = 3, kMostEvents = 12;
 constexpr std::size_t kTrendColumns = 60;
@@ -32,11 +32,11 @@ struct Row {
   std::string label, text = {};
   Paint paint = Paint::kDim;
   bool painted = false;
-  std::pair<std::size_t, std::size_t> place = {};  ///< among the others; ties as they came
-  bool whole = false;                              ///< cut, not broken: a bar is painted itself
+  std::pair<std::size_t, std::size_t> place = {};  ///< among the rows; ties in the order added
+  bool whole = false;                              ///< cut, not wrapped: a bar is already painted
 };
 
-/// What one wants to know first, of all that `job_view` says.
+/// Labels of `job_view` in order of importance to the user.
 constexpr std::array<std::string_view, 25> kOrder{
     "phase",     "synthetic",  "ended",      "profiling", "observed", "would save", "iteration",
     "pipelines", "stage MHz",  "times",      "power",     "clocks",   "straggler",  "refused",
@@ -47,17 +47,17 @@ std::size_t place_of(const std::string& label) {
   return static_cast<std::size_t>(std::ranges::find(kOrder, label) - kOrder.begin());
 }
 
-/// "  label       text" of `job_view`.
+/// Returns the rows of `job_view`, whose lines are "  label       text".
 std::vector<Row> rows_of(const std::string& view) {
   std::vector<Row> rows;
   std::istringstream lines(view);
   std::string line;
-  std::getline(lines, line);  // the job's name, which the heading has
+  std::getline(lines, line);  // the job's name, which the heading shows
   while (std::getline(lines, line)) {
     if (line.size() < kLabelWidth + 2) continue;
     std::string label = line.substr(2, kLabelWidth);
     label.erase(label.find_last_not_of(' ') + 1);
-    if (label == "heard" || label == "saved") continue;  // the headline has what is saved
+    if (label == "heard" || label == "saved") continue;  // the headline shows savings
     Row row{.label = label, .text = line.substr(kLabelWidth + 2)};
     row.text.erase(0, row.text.find_first_not_of(' '));
     if (label == "refused" || label == "clocks" || label == "missing") {
@@ -77,7 +77,7 @@ std::string watts(double power) {
   return power >= 1e4 ? fixed(power / 1e3, 1) + " kW" : fixed(power, 0) + " W";
 }
 
-/// Of all pipelines, of what was measured at all-max.
+/// Returns the power of all pipelines measured at all-max; nullopt if not measured.
 std::optional<double> all_max_power(const Json& status) {
   const auto energy = number_in(status, "measured_all_max_energy_j");
   const auto time = number_in(status, "measured_all_max_time_s");
@@ -100,20 +100,20 @@ void add_trend(const Json& status, const JobTrend& trend, std::vector<Row>& rows
   const auto power = trend.power();
   if (!power && !all_max) return;
   std::string text = power ? watts(power->value) + " over the last iterations" : "not known yet";
-  // While profiling goes on, clocks are tried, and nothing is saved by them.
+  // Profiling tries clocks, and these save nothing.
   if (power && all_max && !member(status, "profiling").is_object())
     text += ", " + change_text(power->value / *all_max - 1) + " against all-max";
   if (all_max) text += " (" + watts(*all_max) + " at all-max)";
   rows.push_back({.label = "power", .text = std::move(text)});
 }
 
-/// Columns of a bar beside text of so many columns, or below it.
+/// Returns the width of a bar beside text of `beside` columns, or below it.
 std::size_t bar_width(std::size_t columns, std::size_t beside) {
   return std::clamp(columns - std::min(columns, beside), kNarrowestBar, kWidestBar);
 }
 
-/// "SAVED  12.3 ± 0.4 %   41.2 ± 1.1 kJ against all-max  [||||     ]": what users want to see
-/// first.
+/// Returns the line that users want to see first:
+/// "SAVED  12.3 ± 0.4 %   41.2 ± 1.1 kJ against all-max  [||||     ]".
 std::string headline(const Json& status, std::size_t columns, bool coloured) {
   const auto share = saved_share(status);
   if (!share) {
@@ -152,7 +152,7 @@ std::vector<Json> pipelines_of(const Json& status, std::size_t most) {
   return pipelines;
 }
 
-/// One bar for each pipeline: its iteration by its plan, of the time that the job aims at.
+/// Adds a bar for each pipeline: its planned iteration time, relative to the job's target time.
 void add_pipelines(const Json& status, std::size_t columns, std::size_t most, bool coloured,
                    std::vector<Row>& rows) {
   const std::vector<Json> pipelines = pipelines_of(status, most);
@@ -180,7 +180,7 @@ void add_pipelines(const Json& status, std::size_t columns, std::size_t most, bo
         {.label = "pipelines", .text = "and " + std::to_string(all - pipelines.size()) + " more"});
 }
 
-/// "0:1410, 1:1095-1200": the clocks of the newest assignments, of each stage.
+/// Adds the clocks of each stage's newest assignments, such as "0:1410, 1:1095-1200".
 void add_clocks(const Json& status, std::vector<Row>& rows) {
   std::string text;
   for (const Json& stage : member(status, "stage_clocks")) {
@@ -192,7 +192,7 @@ void add_clocks(const Json& status, std::vector<Row>& rows) {
   if (!text.empty()) rows.push_back({.label = "stage MHz", .text = std::move(text)});
 }
 
-/// The newest that fit, each with its local time.
+/// Returns the newest events, at most `most`, each with its local time.
 std::vector<std::string> events_of(std::string_view log, std::size_t most, std::size_t columns) {
   const Json document = parsed(log);
   const Json& events = member(document, "events");
@@ -230,7 +230,7 @@ void JobTrend::add(std::string_view given, Instant now) {
     looks_.clear();
   }
   if (*iteration == iteration_) return;
-  // Training that starts again counts from another number.
+  // Restarted training counts from another number.
   if (*iteration < iteration_) settled_from_ = 0;
   if (*iteration < iteration_ || (!looks_.empty() && *joules < looks_.back().joules))
     looks_.clear();
@@ -270,7 +270,7 @@ std::string sparkline(const std::deque<double>& values, std::size_t columns) {
 
 namespace {
 
-/// The lines of a row: beside its label where there is room for both.
+/// Appends the lines of a row: beside its label if there is room for both.
 void append_row(const Row& row, bool repeats_label, std::size_t width, bool coloured,
                 std::vector<std::string>& body) {
   const std::size_t indent = width >= kAligned ? kLabelWidth + 2 : 2;
@@ -329,7 +329,7 @@ std::string job_dashboard(const DashboardLook& look, const JobTrend& trend, int 
       before = row.label;
     }
   }
-  // One for the heading, one for an empty line; some of the events are always there.
+  // One line for the heading, one empty line; some lines are reserved for events.
   std::size_t room = kMostEvents;
   if (lines > 0) {
     const std::size_t left = std::max<std::size_t>(height, 4) - 2;

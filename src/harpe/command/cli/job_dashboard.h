@@ -12,16 +12,17 @@
 
 namespace harpe::command {
 
-/// A job as it was seen so far. Not thread-safe.
+/// The recent history of a job. Not thread-safe.
 class JobTrend {
  public:
-  /// \param status  as `job_status_json` gives it
+  /// \param status  in the form of `job_status_json`
   void add(std::string_view status, Instant now);
 
-  /// Mean over the last half minute or some iterations, whatever is longer, of what ranks reported
-  /// since they were assigned other clocks; none: too little was seen, or nothing was lately.
+  /// Returns the mean power over the last half minute or some iterations, whichever is longer, that
+  /// ranks have reported since their last assignment of clocks; nullopt if there were too few
+  /// reports, or none recently.
   std::optional<Watts> power() const;
-  /// One of each look at which another iteration had been reported, oldest first.
+  /// Returns one iteration time for each reading with a new iteration, oldest first.
   const std::deque<double>& iteration_times() const { return times_; }
 
  private:
@@ -29,26 +30,27 @@ class JobTrend {
     Instant at;
     double iteration = 0, joules = 0;
   };
-  std::deque<Look> looks_;  ///< those that brought something new
+  std::deque<Look> looks_;  ///< readings with new values
   std::deque<double> times_;
-  std::optional<double> version_;  ///< of what ranks are assigned
-  double settled_from_ = 0;        ///< the iteration from which all follow it
-  double iteration_ = -1;          ///< that was reported last
+  std::optional<double> version_;  ///< of the assignment
+  double settled_from_ = 0;        ///< first iteration that follows it on all ranks
+  double iteration_ = -1;          ///< last reported
   Instant newest_{};
 };
 
 struct DashboardLook {
-  std::string status, log;  ///< of the server; empty: not heard of yet
-  std::string trouble;      ///< why there is nothing newer; empty: none
+  std::string status, log;  ///< from the server; empty: none received yet
+  std::string trouble;      ///< why there is no newer response; empty: none
   std::string time_of_day;
 };
 
-/// In at most so many columns, and so many lines (0: any): what does not fit are old events first.
+/// Returns the screen, with at most `columns` columns and `lines` lines (0: any). If there is no
+/// room, old events are left out first.
 std::string job_dashboard(const DashboardLook& look, const JobTrend& trend, int columns, int lines,
                           bool coloured);
 
-/// "▁▃█": the newest values that fit, between their least and their greatest; all low where they
-/// are within 1 %.
+/// Returns a line such as "▁▃█": the newest values that fit, scaled between their minimum and
+/// maximum; all low if they differ by at most 1 %.
 std::string sparkline(const std::deque<double>& values, std::size_t columns);
 
 }  // namespace harpe::command

@@ -21,7 +21,7 @@ constexpr Seconds kLookAgain{0.2};  // first plans take parts of a second
 struct PlanArguments {
   ServerArguments server;
   std::string job;
-  std::string pipeline;  ///< empty: 0
+  std::string pipeline;  ///< 0 if empty
   std::string out;
   bool certificate = false;
 };
@@ -30,7 +30,7 @@ std::string line(const char* name, const std::string& text) {
   return "  " + std::string(name) + std::string(12 - std::string(name).size(), ' ') + text + "\n";
 }
 
-/// \param frontier  as the server gives it
+/// \param frontier  in the server's format
 std::string plan_text(const PlanArguments& arguments, const Plan& plan, const Json& frontier) {
   std::string text = arguments.job + ", pipeline " +
                      (arguments.pipeline.empty() ? "0" : arguments.pipeline) + ": " +
@@ -64,7 +64,7 @@ bool has_points(const Json& frontier) {
          is_point(frontier["plans"][0]);
 }
 
-/// Returns once no plans are being made for the job, which ends with it, or the user interrupts.
+/// Waits until no plans are being made for the job, or it ends. Fails if the user interrupts.
 Status wait_for_first_plans(JobServer& server, const PlanArguments& arguments, Console& console) {
   InterruptScope interrupts;
   for (bool told = false;; told = true) {

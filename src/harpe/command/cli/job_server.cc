@@ -66,7 +66,7 @@ Result<JobServer> JobServer::open(const ServerArguments& arguments) {
   options.trusted_network = given_or_variable({}, "HARPE_INSECURE") == "1";
   if (arguments.token_file.empty()) options.token = given_or_variable({}, "HARPE_TOKEN");
   if (options.token.empty()) {
-    // Who watches for long is shown a token that was renewed meanwhile.
+    // Read from the file, so that a long watch uses a token renewed in the meantime.
     options.token_file = given_or_variable(arguments.token_file, "HARPE_TOKEN_FILE");
     HARPE_TRY(net::TokenFile({}, options.token_file).read());
   }

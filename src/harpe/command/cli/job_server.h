@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// The training server, as commands ask it.
+/// Client of the training server, for commands.
 
 #include <functional>
 #include <memory>
@@ -20,36 +20,37 @@ namespace harpe::command {
 
 class Commands;
 
-/// Where the server is and who asks.
+/// Address of the server, and the credentials of the command.
 struct ServerArguments {
-  std::string url;         ///< empty: HARPE_SERVER, then the default
-  std::string token_file;  ///< empty: HARPE_TOKEN holds the token itself
-  std::string ca_file;     ///< empty: HARPE_CA_FILE
+  std::string url;  ///< empty: HARPE_SERVER, then the default
+  /// Empty: the token in HARPE_TOKEN, otherwise the file in HARPE_TOKEN_FILE.
+  std::string token_file;
+  std::string ca_file;  ///< empty: HARPE_CA_FILE, if it is set
 };
 
 inline constexpr const char* kDefaultServer = "http://127.0.0.1:7787";
 
-/// --server, --token-file, --ca-file.
+/// Adds --server, --token-file and --ca-file.
 void add_server_options(CLI::App& app, ServerArguments& arguments);
 
-/// The argument JOB.
+/// Adds the argument JOB.
 void add_job_argument(CLI::App& app, std::string& job);
 
-/// "/v1/jobs/ID"; `kInvalidInput` where no job may be called so.
+/// Returns "/v1/jobs/ID". Fails with `kInvalidInput` if no job can have that id.
 Result<std::string> job_path(const std::string& id);
 
-/// `harpe job watch`.
+/// Adds `harpe job watch`.
 void add_job_watch_command(Commands& commands, CLI::App& job);
-/// `harpe job wait`.
+/// Adds `harpe job wait`.
 void add_job_wait_command(Commands& commands, CLI::App& job);
-/// `harpe job plan`.
+/// Adds `harpe job plan`.
 void add_job_plan_command(Commands& commands, CLI::App& job);
 
-/// `harpe job carbon`.
+/// Adds `harpe job carbon`.
 void add_job_carbon_command(Commands& commands, CLI::App& job);
 
-/// One conversation with the server. Errors of the server keep their message; a server that does
-/// not respond is `kUnavailable`. Not thread-safe.
+/// A connection to the server. Errors of the server keep their message; if it does not respond,
+/// requests fail with `kUnavailable`. Not thread-safe.
 class JobServer {
  public:
   static Result<JobServer> open(const ServerArguments& arguments);
@@ -58,8 +59,8 @@ class JobServer {
   Result<std::string> ask_text(const std::string& method, const std::string& path,
                                std::string body = {});
 
-  /// Hands over each event ("assignments", "log", ...) with its data until `on` returns false or
-  /// `stop` says so. `kUnavailable` where the stream ends otherwise.
+  /// Passes each event ("assignments", "log", ...) with its data to `on` until `on` returns false
+  /// or `stop` returns true. Fails with `kUnavailable` if the stream ends before.
   Status follow(const std::string& path,
                 const std::function<bool(std::string_view event, std::string_view data)>& on,
                 const std::function<bool()>& stop);
@@ -67,7 +68,7 @@ class JobServer {
  private:
   explicit JobServer(std::unique_ptr<net::HttpLink> link, std::string url)
       : link_(std::move(link)), url_(std::move(url)) {}
-  /// What to say where nothing responded.
+  /// Returns the error of a request without a response.
   Error silent(const std::string& why) const;
 
   std::unique_ptr<net::HttpLink> link_;
@@ -78,10 +79,11 @@ class JobServer {
 /// \param path  with a query: "/v1/jobs?activity=active"
 Result<Json> ask_for_pages(JobServer& server, const std::string& path);
 
-/// An error as it is; one by which the server knows no such job, with which one may be meant.
+/// Returns the error; if the server does not know the job, with the name of a similar job.
 Error with_near_job(Error error, JobServer& server, const std::string& job);
 
-/// `JobServer::ask_text` below a job's path, with such errors.
+/// Calls `JobServer::ask_text` with a path below that of the job. Errors are those of
+/// `with_near_job`.
 Result<std::string> ask_of_job(JobServer& server, const std::string& job, const std::string& method,
                                const std::string& below, std::string body = {});
 

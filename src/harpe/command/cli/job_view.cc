@@ -18,10 +18,10 @@ namespace harpe::command {
 
 namespace {
 
-/// What a job is at; of one that does not train, that.
+/// Returns the phase of a job; the activity of a job that does not train.
 std::string phase(const Json& status) {
   std::string activity = text_in(status, "activity");
-  // A list has the state of the pause alone, a job more of it.
+  // A list has only the state of the pause, a job's status has more.
   const Json& pause = member(status, "pause");
   const std::string paused = pause.is_object() ? text_in(pause, "state") : text_in(status, "pause");
   if (activity == "ended") return paused == "paused" ? "ended to pause" : activity;
@@ -30,7 +30,7 @@ std::string phase(const Json& status) {
   if (!fraction) fraction = number_in(status, "profiling_fraction");
   if (fraction) name += " " + fixed(100 * *fraction, 0) + " %";
   if (member(status, "rolled_back") == true) name += ", rolled back";
-  // A list does not have it.
+  // Absent in a list.
   if (number_in(status, "rolled_back_until"))
     name += " to all-max until iteration " + whole_in(status, "rolled_back_until");
   if (paused == "paused") name += ", paused";
@@ -66,7 +66,8 @@ void add_stragglers(const Json& status, std::string& view) {
   }
 }
 
-/// What a stage does in an iteration: "works 0.9 s (74 %) at 1410 MHz, waits 0.3 s (26 %)".
+/// Returns the work and the waiting of a stage in an iteration:
+/// "works 0.9 s (74 %) at 1410 MHz, waits 0.3 s (26 %)".
 std::string work_and_waiting(const Json& stage) {
   const double work = number_in(stage, "work_s").value_or(0);
   const double waiting = number_in(stage, "waiting_s").value_or(0);
@@ -81,7 +82,7 @@ std::string work_and_waiting(const Json& stage) {
   return text;
 }
 
-/// What plans would save in training that is only observed.
+/// Returns the saving that plans would bring in training that is only observed.
 std::string estimated_saving(const Json& observed) {
   const Json& range = member(observed, "estimated_saving_percent");
   const std::string by = text_in(observed, "estimated_by");
@@ -113,7 +114,7 @@ void add_observed(const Json& status, std::string& view) {
 std::string profiling_line(const Json& status) {
   const Json& profiling = member(status, "profiling");
   if (!profiling.is_object()) return {};
-  // Without a time, it is not known yet how many iterations at all-max lie between clocks.
+  // Without a time, the number of iterations at all-max between clocks is still unknown.
   const Seconds left{number_in(profiling, "time_left_s").value_or(0)};
   const bool is_known = left > Seconds{0};
   return std::string("  profiling   ") + (is_known ? "about " : "at least ") +
@@ -122,7 +123,7 @@ std::string profiling_line(const Json& status) {
          fixed(100 * number_in(profiling, "slowdown").value_or(0), 1) + " % so far\n";
 }
 
-/// What a plan takes against others.
+/// Returns the plan's time and energy compared with other plans.
 std::string comparison(const Json& plan) {
   const auto slowdown = number_in(plan, "slowdown");
   const auto to_all_max = number_in(plan, "slowdown_to_all_max");
@@ -134,7 +135,7 @@ std::string comparison(const Json& plan) {
   return text;
 }
 
-/// Those of the job's frontier, and those of stragglers alone.
+/// Adds the plans of the job's frontier, and the own plans of stragglers.
 void add_plans(const Json& status, std::string& view) {
   for (const Json& plan : member(status, "plans")) {
     const auto pipelines = static_cast<std::size_t>(number_in(plan, "pipelines").value_or(0));
@@ -151,7 +152,7 @@ void add_plans(const Json& status, std::string& view) {
   }
 }
 
-/// The time of the slowest plan, and what iterations were measured to take beyond it.
+/// Returns the predicted iteration time, and its measured part beyond the time of the slowest plan.
 std::string predicted(const Json& status) {
   constexpr double kShown = 5e-4;  // of an iteration
   std::string text = seconds_in(status, "predicted_time_s") + " predicted";
@@ -164,7 +165,7 @@ std::string predicted(const Json& status) {
          " of it beside the computations that are planned, as measured)";
 }
 
-/// What is declared of a straggler is believed until it is seen.
+/// Returns the iteration time at all-max. A declared straggler is assumed until it is observed.
 std::string at_all_max(const Json& status) {
   const char* const time =
       number_in(status, "all_max_time_s") ? "all_max_time_s" : "measured_all_max_time_s";
@@ -176,7 +177,7 @@ std::string at_all_max(const Json& status) {
          (is_believed ? ", by what is declared of a straggler" : "");
 }
 
-/// A better plan, searched for in the background.
+/// Returns the state of the background search for a better plan; empty if there is none.
 std::string search_of(const Json& status) {
   const Json& search = member(status, "search");
   const std::string state = text_in(search, "state");
@@ -203,7 +204,7 @@ void add_missing(const Json& status, std::string& view) {
   view += all > 0 ? " and " + fixed(all, 0) + " more\n" : "\n";
 }
 
-/// Who is not served, and why.
+/// Adds the refused clients and the reasons.
 void add_refused(const Json& status, std::string& view, bool coloured) {
   for (const Json& one : member(status, "refused")) {
     const double count = number_in(one, "count").value_or(1);
@@ -231,7 +232,7 @@ std::string pause_of(const Json& status) {
   return said;
 }
 
-/// How fast it is to go, as decided outside of it.
+/// Returns the pace that was set from outside the job; empty if there is none.
 std::string pace_of(const Json& status) {
   const Json& pace = member(status, "pace");
   if (!number_in(pace, "iteration_time_s")) return {};

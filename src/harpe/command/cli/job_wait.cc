@@ -1,4 +1,4 @@
-// `harpe job wait`: for scripts that start training again after it has ended to pause.
+// `harpe job wait`: for scripts that restart training after it has ended to pause.
 
 #include <memory>
 #include <optional>
@@ -26,7 +26,7 @@ struct WaitArguments {
   std::optional<Seconds> every;
 };
 
-/// What the server says of the job that is to go on, has ended, or is not known; none: it pauses.
+/// Returns the outcome if the job may continue, has ended, or is unknown; nullopt if it must pause.
 std::optional<Outcome> outcome_of(const std::string& job, const Result<std::string>& pause) {
   if (!pause.ok()) {
     return Outcome{.text = "the server knows no job " + job + ": nothing asks it to pause\n",
@@ -40,7 +40,7 @@ std::optional<Outcome> outcome_of(const std::string& job, const Result<std::stri
                  .status = ended ? kEnded : 0};
 }
 
-/// Asks now and then, also while the server is away.
+/// Polls the server until the job need not pause, also while the server is unreachable.
 Result<Outcome> wait_for_job(const WaitArguments& arguments, Console& console) {
   const std::string path = HARPE_TRY(job_path(arguments.job));
   if (arguments.every && !(*arguments.every > Seconds{0})) {

@@ -1,4 +1,4 @@
-// `harpe job watch`: on a terminal a view that replaces itself, elsewhere a line for each event.
+// `harpe job watch`: on a terminal a view that is redrawn, otherwise a line for each event.
 
 #include <chrono>
 #include <functional>
@@ -33,8 +33,8 @@ struct WatchArguments {
 };
 
 /// Prints events and changes of phase until Ctrl-C or the end of the job. Waits for a job that does
-/// not exist yet, and reconnects if its server restarts or another server takes the job. For a job
-/// that has ended it returns how: the stream would only repeat its last phase.
+/// not exist yet, and reconnects if its server restarts or another server takes the job. Returns
+/// the end of a job that has ended: the stream would only repeat its last phase.
 Result<Outcome> follow_events(JobServer& server, const WatchArguments& arguments,
                               const std::string& path, InterruptScope& interrupts,
                               Console& console) {
@@ -72,7 +72,7 @@ Result<Outcome> follow_events(JobServer& server, const WatchArguments& arguments
   }
 }
 
-/// The newest entries of a job's log, of which the server gives a thousand at a time.
+/// The newest entries of a job's log, which the server returns in pages of a thousand.
 class LogTail {
  public:
   Status read(JobServer& server, const std::string& path) {
@@ -98,7 +98,7 @@ class LogTail {
   std::int64_t newest_ = 0;
 };
 
-/// Whether the user or a signal ends the view within the time between two looks.
+/// Waits until the next look. Returns true if the user or a signal ends the view before.
 bool is_left(LiveTerminal& view, const std::function<void()>& draw) {
   const Instant until = system_clock().now() + kBetweenLooks;
   for (;;) {
@@ -117,8 +117,8 @@ bool is_left(LiveTerminal& view, const std::function<void()>& draw) {
   }
 }
 
-/// The newest status and log, on a terminal, until q, Ctrl-C, or the job is removed. What was shown
-/// last stays on the terminal.
+/// Shows the newest status and log on a terminal until q, Ctrl-C, or the removal of the job. The
+/// last view stays on the terminal.
 Result<Outcome> show_dashboard(const WatchArguments& arguments, const std::string& path,
                                Console& console) {
   LiveTerminal view(console);
@@ -126,7 +126,7 @@ Result<Outcome> show_dashboard(const WatchArguments& arguments, const std::strin
   JobTrend trend;
   LogTail log;
   DashboardLook look;
-  std::string unknown;  // what is said of a job that is yet to come
+  std::string unknown;  // message for a job that does not exist yet
   for (;;) {
     Result<std::string> status = server.ask_text("GET", path);
     const Status seen = status.ok() ? log.read(server, path) : Status(status.error());
@@ -138,7 +138,7 @@ Result<Outcome> show_dashboard(const WatchArguments& arguments, const std::strin
     } else if (seen.error().code == ErrorCode::kNotFound && !look.status.empty()) {
       return Outcome{.text = "the job is removed\n", .json = {}};
     } else if (seen.error().code == ErrorCode::kNotFound) {
-      // Which name may be meant is looked up once, not each second.
+      // Similar job names are looked up once, not each second.
       if (unknown.empty()) unknown = with_near_job(seen.error(), server, arguments.job).text();
       look.trouble = unknown + "; trying again";
     } else if (seen.error().code == ErrorCode::kUnavailable &&

@@ -21,7 +21,7 @@ namespace harpe::command {
 
 namespace {
 
-/// What follows ESC [ or ESC O, as xterm, the Linux console, rxvt and tmux send it.
+/// Bytes after ESC [ or ESC O, as xterm, the Linux console, rxvt and tmux send them.
 constexpr std::array<std::pair<std::string_view, Key>, 12> kSequences{{{"A", Key::kUp},
                                                                        {"B", Key::kDown},
                                                                        {"H", Key::kHome},
@@ -42,7 +42,8 @@ std::optional<Key> key_of(std::string_view sequence) {
   return std::nullopt;
 }
 
-/// Bytes of a control sequence after its introducer: parameters, then one final byte (ECMA-48).
+/// Returns the length of a control sequence after its introducer: parameters, then one final byte
+/// (ECMA-48).
 std::size_t length_of(std::string_view rest) {
   std::size_t end = 0;
   while (end < rest.size() && rest[end] >= 0x20 && rest[end] < 0x40) ++end;
@@ -78,11 +79,11 @@ constexpr std::array kEnds = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
 constexpr std::array kOthers = {SIGWINCH, SIGTSTP, SIGCONT};
 constexpr std::array kCrashes = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
 
-// The other screen, no cursor, and no line that is too long goes on in the next.
+// Alternate screen, no cursor, no wrapping of long lines.
 constexpr std::string_view kEnter = "\x1b[?1049h\x1b[?25l\x1b[?7l\x1b[2J";
 constexpr std::string_view kLeave = "\x1b[?7h\x1b[?25h\x1b[?1049l";
 
-/// What a handler of crashes needs, which can be given nothing: the terminal as it was.
+/// State of the terminal before the view. Global, since a crash handler has no argument for it.
 struct TakenTerminal {
   termios before{};
   bool has_keys = false;
@@ -91,11 +92,11 @@ TakenTerminal before_view;  // NOLINT(*-avoid-non-const-global-variables)
 std::array<struct sigaction, kCrashes.size()>
     handlers_before;  // NOLINT(*-avoid-non-const-global-variables)
 
-/// Calls only what a signal handler may. The signal then does what it does by default.
+/// Restores the terminal with async-signal-safe calls only. Then the signal has its default effect.
 void restore_at_crash(int signal) {
   [[maybe_unused]] const ssize_t written = ::write(STDOUT_FILENO, kLeave.data(), kLeave.size());
   if (before_view.has_keys) ::tcsetattr(STDIN_FILENO, TCSANOW, &before_view.before);
-  ::raise(signal);  // its handler is the default one by now (SA_RESETHAND)
+  ::raise(signal);  // the handler is the default one now (SA_RESETHAND)
 }
 
 void handle_crashes(bool handle) {
@@ -111,7 +112,7 @@ void handle_crashes(bool handle) {
   }
 }
 
-/// Another program has the terminal, as after `bg`.
+/// Returns true if another program has the terminal, as after `bg`.
 bool in_background() {
   const pid_t front = ::tcgetpgrp(STDOUT_FILENO);
   return front > 0 && front != ::getpgrp();
@@ -138,7 +139,7 @@ LiveTerminal::~LiveTerminal() {
 
 void LiveTerminal::enter() {
   shown_ = true;
-  // A process in the background that changed its terminal would be stopped.
+  // A background process that changes its terminal would be stopped.
   keys_come_ = ::isatty(STDIN_FILENO) == 1 && ::tcgetpgrp(STDIN_FILENO) == ::getpgrp() &&
                ::tcgetattr(STDIN_FILENO, &before_view.before) == 0;
   before_view.has_keys = keys_come_;
@@ -146,7 +147,7 @@ void LiveTerminal::enter() {
   if (keys_come_) {
     termios keys = before_view.before;
     keys.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO);
-    keys.c_lflag |= NOFLSH;  // or Ctrl-C would drop what is still to be drawn
+    keys.c_lflag |= NOFLSH;  // otherwise Ctrl-C would discard pending output
     keys.c_cc[VMIN] = 0;
     keys.c_cc[VTIME] = 0;
     ::tcsetattr(STDIN_FILENO, TCSANOW, &keys);
@@ -158,13 +159,13 @@ void LiveTerminal::leave(bool keep) {
   if (!shown_) return;
   shown_ = false;
   console_.out << kLeave << (keep ? drawn_ : "") << std::flush;
-  // Keys typed for the view are not for the shell.
+  // Keys typed for the view must not reach the shell.
   if (keys_come_) ::tcsetattr(STDIN_FILENO, TCSAFLUSH, &before_view.before);
   handle_crashes(false);
 }
 
 void LiveTerminal::draw(const std::string& text) {
-  if (in_background()) return;  // the shell continues it when it comes to the front
+  if (in_background()) return;  // drawn again when in the foreground
   if (!shown_) enter();
   drawn_ = console_.utf8 ? text : ascii_text(text);
   const TerminalSize size = terminal_size();
@@ -175,7 +176,7 @@ void LiveTerminal::draw(const std::string& text) {
   for (std::string line; number < most && std::getline(lines, line); ++number) {
     const auto columns = static_cast<std::size_t>(size.columns);
     screen += (number > 0 ? "\r\n" : "") + cut_painted(line, columns);
-    // At the end of a full line the cursor stands on its last character.
+    // At the end of a full line the cursor is on its last character.
     if (shown_width(line) < columns) screen += "\x1b[K";
   }
   if (number < most) screen += "\r\n\x1b[J";
@@ -195,7 +196,7 @@ LiveTerminal::Event LiveTerminal::take_signal() {
   const int signal = static_cast<int>(came.ssi_signo);
   if (std::ranges::find(kEnds, signal) != kEnds.end()) ended_ = true;
   if (signal == SIGTSTP) stop_until_continued();
-  // The shell may have set the terminal otherwise since.
+  // The shell may have changed the terminal's mode.
   if (signal == SIGCONT) leave();
   return ended_ ? Event::kEnd : Event::kResized;
 }
@@ -204,7 +205,7 @@ void LiveTerminal::read_keys() {
   std::array<char, 256> bytes{};
   const ssize_t count = ::read(STDIN_FILENO, bytes.data(), bytes.size());
   if (count <= 0) {
-    keys_come_ = false;  // none will come any more, and polling would return at once
+    keys_come_ = false;  // end of input: polling would return at once
     return;
   }
   for (const KeyPress press : keys_of({bytes.data(), static_cast<std::size_t>(count)})) {

@@ -1,12 +1,12 @@
 #pragma once
 /// \file
-/// A view that takes the whole terminal and is drawn again and again: `harpe monitor`,
-/// `harpe job watch`. The terminal's other screen is used, so that what stood there before comes
-/// back; keys come at once and are not shown.
+/// A full-screen view that is redrawn regularly: `harpe monitor`, `harpe job watch`. It uses the
+/// terminal's alternate screen, so that the earlier content is restored at its end. Keys are read
+/// at once and not echoed.
 ///
-/// The terminal is restored when this ends, when a signal ends or stops the process, and when the
-/// process crashes; SIGKILL alone leaves it as it is.
-/// Not thread-safe, and one at a time: what a terminal is, is of the whole process.
+/// The terminal is restored by the destructor, when a signal ends or stops the process, and when
+/// the process crashes, but not after SIGKILL. Not thread-safe; at most one at a time, because the
+/// state of a terminal belongs to the whole process.
 
 #include <signal.h>
 
@@ -38,32 +38,33 @@ struct KeyPress {
   friend bool operator==(const KeyPress&, const KeyPress&) = default;
 };
 
-/// What was pressed, of bytes as they were read at once: an escape that nothing follows is the
-/// escape key. Other sequences, and what is not printable ASCII, are left out.
+/// Returns the keys of bytes that were read together. An escape byte that nothing follows is the
+/// escape key. Other sequences and characters that are not printable ASCII are ignored.
 std::vector<KeyPress> keys_of(std::string_view bytes);
 
 class LiveTerminal {
  public:
-  /// `console.out` is standard output, a terminal. Blocks signals, which `wait` finds: make it
-  /// before any thread. The first `draw` takes the terminal.
+  /// `console.out` must be standard output and a terminal. Blocks signals, which `wait` receives,
+  /// so create it before any thread. The first `draw` switches to the alternate screen.
   explicit LiveTerminal(Console& console);
   ~LiveTerminal();
   LiveTerminal(const LiveTerminal&) = delete;
   LiveTerminal& operator=(const LiveTerminal&) = delete;
 
-  /// Shows these lines, from the top; what does not fit is not shown, nor anything while another
-  /// program has the terminal.
+  /// Shows these lines, from the top; lines that do not fit are not shown. Shows nothing while
+  /// another program has the terminal.
   void draw(const std::string& text);
-  /// Gives the terminal back. \param keep  what was drawn last stays on it
+  /// Restores the terminal.
+  /// \param keep  the last drawn lines stay on it
   void leave(bool keep = false);
 
   enum class Event : unsigned char {
-    kTime,     ///< has passed
-    kEnd,      ///< SIGINT, SIGTERM, SIGHUP, SIGQUIT, or the terminal is gone
-    kResized,  ///< or came to the foreground: it is to be drawn again
+    kTime,     ///< the time has passed
+    kEnd,      ///< SIGINT, SIGTERM, SIGHUP, SIGQUIT, or the terminal is closed
+    kResized,  ///< also after it returned to the foreground: redraw
     kKey,      ///< see `key`
   };
-  /// Waits that long, or until something else happens.
+  /// Waits that long, or until another event.
   Event wait(Seconds time);
   KeyPress key() const { return key_; }
 
@@ -75,8 +76,8 @@ class LiveTerminal {
 
   Console& console_;
   sigset_t waited_{}, before_{};
-  int signals_ = -1;    ///< descriptor that tells of them
-  bool shown_ = false;  ///< the terminal is taken
+  int signals_ = -1;    ///< signalfd
+  bool shown_ = false;  ///< the alternate screen is shown
   bool keys_come_ = false;
   bool ended_ = false;
   std::deque<KeyPress> pressed_;

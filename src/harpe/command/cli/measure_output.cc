@@ -11,16 +11,16 @@
 namespace harpe::command {
 namespace {
 
-constexpr double kSensorsAgree = 0.1;      // beyond which their disagreement is said
-constexpr Seconds kTimeToCompare{5};       // in shorter windows the comparison says little
-constexpr double kHoleSaid = 0.02;         // share of the time without samples that is said
-constexpr double kThrottlingTold = 0.001;  // share of the looks
+constexpr double kSensorsAgree = 0.1;      // largest disagreement that is not reported
+constexpr Seconds kTimeToCompare{5};       // shorter windows allow no comparison
+constexpr double kHoleSaid = 0.02;         // reported share of the time without samples
+constexpr double kThrottlingTold = 0.001;  // reported share of the looks
 
 bool has_energy(const DeviceEnergy& device) {
   return device.energy.source != EnergySource::kNone;
 }
 
-/// Digits after the point that leave two of the error.
+/// Returns the number of decimals that leaves two digits of the error.
 int decimals_of(double error) {
   if (error <= 0) return 1;
   return std::clamp(1 - static_cast<int>(std::floor(std::log10(error))), 0, 3);

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// Measured energy for people and as JSON: what `harpe run` and `harpe monitor` have in common.
-/// Only for `.cc` files.
+/// Output of measured energy, for people and as JSON, shared by `harpe run` and `harpe monitor`.
+/// Include only in `.cc` files.
 
 #include <optional>
 #include <string>
@@ -14,33 +14,33 @@
 
 namespace harpe::command {
 
-/// The value, or nothing for an error: of readings that a device may not have.
+/// Returns the value; nullopt for an error. For readings that a device may not have.
 template <class T>
 std::optional<T> value_of(Result<T> result) {
   if (!result.ok()) return std::nullopt;
   return std::move(result).value();
 }
 
-/// "3 214.5 ± 1.2 J": as many digits as the error leaves; below 1 J in mJ; "± ?" where it
-/// is not known.
+/// Returns, for example, "3 214.5 ± 1.2 J", with the digits that the error justifies; below 1 J in
+/// mJ; "± ?" if the error is unknown.
 std::string energy_text(const EnergyEstimate& energy);
-/// An amount without an error: "1 077 J", "5.2 J", "36 mJ".
+/// Returns an amount without an error: "1 077 J", "5.2 J", "36 mJ".
 std::string joules_text(Joules energy);
-/// "A40" of "NVIDIA A40", where columns are scarce.
+/// Returns "A40" for "NVIDIA A40", for narrow columns.
 std::string short_device_name(const std::string& name);
 
-/// One line a device that was read, and their total where there are several, in so many
-/// columns (0: any).
+/// Returns one line per device that was read, and their total if there are several, in at most
+/// `columns` columns (0: any).
 std::string energy_table(const WindowEnergy& window, int columns, bool coloured);
 
-/// What the reader must know to judge the figures, one sentence a line: devices that failed, holes,
-/// restarts, disagreement of sensors, throttling, accuracy of the sensors.
+/// Returns the remarks needed to judge the figures, one sentence per line: devices that failed,
+/// gaps, restarts, disagreement of sensors, throttling, accuracy of the sensors.
 std::vector<std::string> energy_remarks(const WindowEnergy& window);
 
-/// {"time_s", "devices": [...], "total": {...}}.
+/// Returns {"time_s", "devices": [...], "total": {...}}.
 Json energy_json(const WindowEnergy& window);
 
-/// Whether any of the GPUs is simulated.
+/// Returns true if any of the GPUs is simulated.
 bool any_simulated(const ChosenDevices& devices);
 inline constexpr const char* kSimulatedRemark =
     "The GPUs are simulated: these figures are of no real device.";

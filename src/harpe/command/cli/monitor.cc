@@ -41,16 +41,16 @@
 namespace harpe::command {
 namespace {
 
-/// The last view of each GPU. Thread-safe, but `read` of one GPU is for one thread at a time.
+/// The newest view of each GPU. Thread-safe, but each GPU must be read by one thread at a time.
 class GpuViews {
  public:
-  /// \param all  what a terminal's view shows more than lines do, too
+  /// \param all  true to also read the values that only the terminal view shows
   GpuViews(std::size_t gpus, bool all) : all_(all), entries_(gpus) {}
 
   /// Reads a GPU; called as `MonitorOptions::look`.
   void read(std::size_t position, Gpu& gpu);
   std::vector<GpuView> get(std::size_t gpus) const;
-  /// Returns the processes on each GPU, by its index, as listed last.
+  /// Returns the newest list of processes on each GPU, by the GPU's index.
   std::map<int, std::vector<std::int64_t>> processes() const;
 
  private:
@@ -64,15 +64,15 @@ class GpuViews {
   std::vector<Entry> entries_ HARPE_GUARDED_BY(mutex_);
 };
 
-/// Looks at a window that is open. Not thread-safe.
+/// Reader of an open window. Not thread-safe.
 class Looker {
  public:
-  /// Both must outlive this.
+  /// `monitor` and `views` must outlive this object.
   Looker(EnergyMonitor& monitor, const GpuViews& views, std::string window)
       : monitor_(monitor), views_(views), window_(std::move(window)) {}
 
   Result<Look> now();
-  /// The window begins anew.
+  /// Restarts the window.
   Status restart();
 
  private:
@@ -92,7 +92,7 @@ void GpuViews::read(std::size_t position, Gpu& gpu) {
       const MutexLock lock(mutex_);
       entry.view.highest_clock = entries_[position].view.highest_clock;
     }
-    if (!entry.view.highest_clock) {  // it does not change, and all clocks are read for it
+    if (!entry.view.highest_clock) {  // constant; needs a read of all clocks
       const auto clocks = gpu.supported_clocks(ClockDomain::kGraphics);
       if (clocks.ok() && !clocks->empty()) entry.view.highest_clock = clocks->back();
     }
@@ -146,8 +146,8 @@ Status Looker::restart() {
 struct LiveMonitorOptions {
   Seconds first{1};     ///< before the first look
   Seconds interval{1};  ///< between looks
-  int count = 0;        ///< of looks, then it ends; 0: any
-  Seconds duration{0};  ///< then it ends; 0: never
+  int count = 0;        ///< number of looks; 0 if unlimited
+  Seconds duration{0};  ///< longest duration; 0 if unlimited
   bool simulated = false;
 };
 
@@ -167,11 +167,11 @@ std::map<std::string, int> uuids_of(const EnergyMonitor& monitor) {
 
 constexpr Seconds kPatience{1};
 
-/// Looks in a thread of its own, as the agent may be slow or not there. Thread-safe. Its end waits
-/// for the look in progress, a second at most where the agent is silent.
+/// A thread that reads the users of GPUs, since the agent may be slow or absent. Thread-safe. The
+/// destructor waits for the read in progress, a second at most if the agent is silent.
 class UseWatch {
  public:
-  /// \param uuids  of GPUs with their indices, by which leases are told
+  /// \param uuids  UUIDs of the GPUs with their indices, to find the GPUs of leases
   /// \param processes  as `gpu_users` takes them; called by the thread
   UseWatch(std::map<std::string, int> uuids,
            std::function<std::map<int, std::vector<std::int64_t>>()> processes, Seconds every)
@@ -187,7 +187,7 @@ class UseWatch {
     }
     thread_.join();
   }
-  /// As of the newest look.
+  /// Returns the users found by the newest read.
   std::vector<GpuUser> users() const {
     const MutexLock lock(mutex_);
     return users_;
@@ -208,7 +208,7 @@ class UseWatch {
     }
   }
 
-  /// None where there is no agent.
+  /// Returns the leases on the GPUs; empty if there is no agent.
   std::vector<node::Lease> leases() const {
     std::vector<node::Lease> found;
     Result<node::AgentClient> agent = node::AgentClient::connect(node::agent_socket(""), kPatience);
@@ -235,7 +235,7 @@ class UseWatch {
   CondVar changed_;
   std::vector<GpuUser> users_ HARPE_GUARDED_BY(mutex_);
   bool ends_ HARPE_GUARDED_BY(mutex_) = false;
-  std::thread thread_;  // last: it uses all others
+  std::thread thread_;  // last: it uses all other members
 };
 
 class LiveMonitor {
@@ -346,13 +346,13 @@ class LiveMonitor {
   const Console& console_;
   Clock& clock_;
   MonitorState state_;
-  std::vector<PowerHistory> history_;  ///< goes on while the screen is paused
+  std::vector<PowerHistory> history_;  ///< also recorded while the screen is paused
   int page_ = 1;
   UseWatch uses_;
 };
 
-/// Shows what `monitor` measures from now on, in a window of its own, until the user, a signal or
-/// the options end it.
+/// Shows the measurements of `monitor` from now on, in a separate window, until the user, a signal
+/// or the options end it.
 Status show_live_monitor(EnergyMonitor& monitor, const GpuViews& views, LiveTerminal& terminal,
                          const LiveMonitorOptions& options, const Console& console, Clock& clock) {
   return LiveMonitor(monitor, views, terminal, options, console, clock).run();
@@ -367,12 +367,12 @@ struct MonitorArguments {
 };
 
 constexpr const char* kWindow = "monitor";
-// Counters step every 100 ms: before, the first look would say nothing.
+// Counters step every 100 ms: an earlier first look would show nothing.
 constexpr Seconds kFirstLook{0.2};
-constexpr Seconds kLongestSettling{1};  // of sensors at the end
-constexpr Seconds kLongestStop{2};      // a call that takes longer is not waited for at the end
+constexpr Seconds kLongestSettling{1};  // for sensors at the end
+constexpr Seconds kLongestStop{2};      // for a driver call at the end
 
-/// Looks as lines, or for programs.
+/// Printer of looks as text, JSON or CSV lines.
 class Printer {
  public:
   Printer(bool csv, bool simulated, Console& console)
@@ -401,8 +401,8 @@ class Printer {
 /// \param views  must outlive the monitor
 MonitorOptions options_of(const MonitorArguments& arguments, GpuViews& views) {
   MonitorOptions options;
-  // Often enough to see when counters step, and no more: a GPU that is asked all the time does not
-  // sleep.
+  // Often enough to observe the steps of counters, but no more: a GPU that is read continuously
+  // does not sleep.
   options.rate = std::clamp(10.0 / arguments.interval.value, 10.0, 50.0);
   options.cpu_interval = {std::clamp(arguments.interval.value, 0.1, 15.0)};
   options.reasons_interval = arguments.interval;
@@ -420,8 +420,8 @@ Error nothing_to_watch(const Devices& devices) {
   return Error::of(ErrorCode::kUnavailable, text + "\n" + simulation_hint("monitor"));
 }
 
-/// A line for each look, until a signal or the arguments end it; what the last one saw, if nothing
-/// has passed since.
+/// Prints a line for each look, until a signal or the arguments end it. Returns the window of the
+/// last look; nullopt after a signal.
 Result<std::optional<WindowEnergy>> print_looks(const MonitorArguments& arguments,
                                                 EnergyMonitor& monitor, const GpuViews& views,
                                                 bool simulated, InterruptScope& interrupts,
@@ -463,7 +463,7 @@ Result<Outcome> run_monitor(const MonitorArguments& arguments, Console& console)
 
   const bool live = console.out_is_terminal && !console.json && !arguments.csv;
   const bool simulated = any_simulated(chosen);
-  // Before the sampling threads, which must leave signals to them.
+  // Created before the sampling threads, which must not receive signals.
   std::optional<LiveTerminal> terminal;
   std::optional<InterruptScope> interrupts;
   if (live) {
@@ -495,7 +495,7 @@ Result<Outcome> run_monitor(const MonitorArguments& arguments, Console& console)
   if (!used) used = HARPE_TRY(end_settled(*monitor, kWindow, kLongestSettling, system_clock()));
   if (!console.json && !arguments.csv) print_summary(*used, console);
   if (!monitor->stop(kLongestStop)) {
-    // Nothing ends a driver's call: its thread, and what it works with, are left to the kernel.
+    // A driver's call cannot be stopped: its thread and data are left to the kernel.
     console.out << std::flush;
     console.err << std::flush;
     std::_Exit(0);

@@ -18,8 +18,8 @@
 namespace harpe::command {
 namespace {
 
-// The rows of devices: a few lines each, whose columns depend on the size of the terminal and never
-// on what devices show, so that nothing jumps.
+// The rows of devices: a few lines each. Their columns depend on the size of the terminal and never
+// on the devices' values, so that nothing jumps.
 
 /// A field in the row of a device.
 struct MonitorField {
@@ -40,24 +40,24 @@ struct MonitorField {
   std::size_t width = 0;
 };
 
-/// Which fields stand in which of the lines of a device, in the order they are seen.
+/// The fields in each line of a device, in display order.
 struct MonitorLayout {
   std::vector<std::vector<MonitorField>> lines;
-  bool complete = false;  ///< every field has its place
+  bool complete = false;  ///< true if every field has a place
 };
 
-/// Returns a layout of the most important fields first; those that do not fit are left out. Lines
-/// are as wide as `columns` if a field can grow.
-/// \param label  the widest of the devices' labels
+/// Returns a layout with the most important fields first. Fields that do not fit are left out.
+/// Lines are as wide as `columns` if a field can grow.
+/// \param label  width of the widest device label
 MonitorLayout monitor_layout(std::size_t columns, std::size_t lines, std::size_t label);
 
-/// The names of the columns, a line for each of the layout's.
+/// Returns the names of the columns, one line for each line of the layout.
 std::vector<std::string> monitor_headings(const MonitorLayout& layout, bool coloured);
 
-/// One device, and when.
+/// A device at one instant.
 struct MonitorRow {
   const DeviceEnergy& device;
-  GpuView gpu;                 ///< of a CPU: empty
+  GpuView gpu;                 ///< empty for a CPU
   std::optional<Watts> power;  ///< now
   const PowerHistory& history;
   Instant now;
@@ -70,11 +70,11 @@ constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 struct FieldKind {
   What what;
   const char* heading;
-  std::size_t least, enough, most;  ///< widths: what is beyond enough is for looks
-  int place;                        ///< among those of its line
-  bool only_wide = false;           ///< shown on the first line of wide terminals alone
+  std::size_t least, enough, most;  ///< widths; beyond enough only for looks
+  int place;                        ///< position within its line
+  bool only_wide = false;           ///< true if shown only on wide terminals
 };
-/// In the order in which they matter.
+/// In order of importance.
 constexpr std::array<FieldKind, 10> kFields{
     {{What::kPower, "power W", 11, 11, 30, 2},
      {What::kBusy, "busy", 6, 6, 20, 3},
@@ -86,7 +86,7 @@ constexpr std::array<FieldKind, 10> kFields{
      {What::kHeldBack, "held back by", 10, 16, 24, 9},
      {What::kName, "name", 8, 12, 22, 1},
      {What::kMemoryClock, "mem MHz", 7, 7, 9, 5, true}}};
-constexpr std::size_t kWide = 160;  ///< columns from which a terminal is wide
+constexpr std::size_t kWide = 160;  ///< columns of the narrowest wide terminal
 
 const FieldKind& kind_of(What what) {
   return *std::ranges::find(kFields, what, &FieldKind::what);
@@ -106,14 +106,14 @@ std::optional<double> plain(const std::optional<T>& quantity) {
   return quantity ? std::optional(static_cast<double>(quantity->value)) : std::nullopt;
 }
 
-/// "312/400", "312", "-".
+/// Returns text such as "312/400", "312" or "-".
 std::string of_most(const std::optional<double>& value, const std::optional<double>& most,
                     int decimals) {
   const std::string text = value ? fixed(*value, decimals) : "-";
   return most ? text + "/" + fixed(*most, decimals) : text;
 }
 
-/// Nearly all of what there is.
+/// Returns yellow if nearly all of a resource is in use.
 Paint paint_of(double share) {
   return share >= 0.9 ? Paint::kYellow : Paint::kGreen;
 }
@@ -128,7 +128,7 @@ std::string memory_bar(const std::optional<MemoryUse>& memory, std::size_t width
              paint_of(share), coloured);
 }
 
-/// Exactly `width` columns.
+/// Returns a cell of exactly `width` columns.
 std::string cell(const MonitorRow& row, const MonitorField& field, bool coloured) {
   const GpuView& gpu = row.gpu;
   const bool is_gpu = row.device.kind == DeviceEnergy::Kind::kGpu;
@@ -153,7 +153,7 @@ std::string cell(const MonitorRow& row, const MonitorField& field, bool coloured
     default:
       break;
   }
-  if (!is_gpu) return std::string(field.width, ' ');  // a CPU has none of the rest
+  if (!is_gpu) return std::string(field.width, ' ');  // a CPU has no other fields
   switch (field.what) {
     case What::kBusy:
       return bar(gpu.utilisation.value_or(kNone),
@@ -183,7 +183,7 @@ bool has_cell(const MonitorRow& row, What what) {
   return what == What::kPower || what == What::kEnergy || what == What::kHistory;
 }
 
-/// A device that failed, in one line.
+/// Returns the line of a device that failed.
 std::string failed_row(const MonitorRow& row, const MonitorLayout& layout, std::size_t columns,
                        bool coloured) {
   const Error& error = *row.device.error;
@@ -193,7 +193,7 @@ std::string failed_row(const MonitorRow& row, const MonitorLayout& layout, std::
   if (row.device.energy.source != EnergySource::kNone) {
     rest += " (" + short_energy_text(row.device.energy) + " before)";
   }
-  std::string what = printable(error.text());  // most begin with the GPU's name
+  std::string what = printable(error.text());  // most errors begin with the GPU's name
   if (what.starts_with(row.device.label() + " ")) what.erase(0, row.device.label().size() + 1);
   rest += "  " + what;
   const std::size_t taken = display_width(line) + word.size();
@@ -207,7 +207,7 @@ std::size_t width_of(const std::vector<MonitorField>& line) {
   return width - 1;
 }
 
-/// Fields share what is left of the line: first as far as they need it, then as far as they can.
+/// Distributes the remaining width of the line: first up to `enough` per field, then up to `most`.
 void stretch(std::vector<MonitorField>& line, std::size_t columns) {
   std::size_t left = columns - std::min(columns, width_of(line));
   for (const auto goal : {&FieldKind::enough, &FieldKind::most}) {
@@ -224,9 +224,9 @@ void stretch(std::vector<MonitorField>& line, std::size_t columns) {
   }
 }
 
-/// Returns the fields that fit. What matters most comes first, and what finds no place in so many
-/// lines is left out. Lines are as wide as `columns` if a field can grow.
-/// \param label  the widest of the devices' labels
+/// Returns the fields that fit, the most important first. Fields that do not fit in `lines` lines
+/// are left out. Lines are as wide as `columns` if a field can grow.
+/// \param label  width of the widest device label
 MonitorLayout monitor_layout(std::size_t columns, std::size_t lines, std::size_t label) {
   const MonitorField label_field{.what = What::kLabel, .width = label};
   MonitorLayout layout{.lines = {{label_field}}, .complete = true};
@@ -256,7 +256,7 @@ MonitorLayout monitor_layout(std::size_t columns, std::size_t lines, std::size_t
   return layout;
 }
 
-/// Returns the names of the columns, a line for each of the layout's.
+/// Returns the names of the columns, one line for each line of the layout.
 std::vector<std::string> monitor_headings(const MonitorLayout& layout, bool coloured) {
   std::vector<std::string> headings;
   for (const std::vector<MonitorField>& line : layout.lines) {
@@ -276,7 +276,7 @@ std::vector<std::string> monitor_headings(const MonitorLayout& layout, bool colo
   return headings;
 }
 
-/// Returns the lines of a device, without those in which it has nothing.
+/// Returns the lines of a device, except lines in which it has no value.
 std::vector<std::string> monitor_row(const MonitorRow& row, const MonitorLayout& layout,
                                      bool coloured) {
   if (row.device.error) {
@@ -305,7 +305,7 @@ using Kind = DeviceEnergy::Kind;
 using Order = MonitorState::Order;
 
 constexpr std::size_t kMostLinesOfADevice = 4;
-constexpr std::size_t kUsersAtLeast = 3;  ///< lines, the heading among them
+constexpr std::size_t kUsersAtLeast = 3;  ///< lines, including the heading
 constexpr int kAnyLines = 10'000;
 
 struct HelpLine {
@@ -324,7 +324,7 @@ constexpr std::array<HelpLine, 8> kHelp{
      {"LOST", "the driver says that the GPU is gone: harpe devices says what helps"}}};
 constexpr std::size_t kKeyColumns = 8;
 
-/// "0:03:20".
+/// Returns text such as "0:03:20".
 std::string elapsed_text(Seconds time) {
   const auto whole = static_cast<long long>(std::max(0.0, time.value));
   const auto two = [](long long number) {
@@ -333,7 +333,7 @@ std::string elapsed_text(Seconds time) {
   return std::to_string(whole / 3600) + ":" + two(whole / 60 % 60) + ":" + two(whole % 60);
 }
 
-/// Pieces in the order in which they matter, as far as they fit, two spaces between them.
+/// Joins the pieces that fit, in order of importance, with two spaces between them.
 std::string fitted(const std::vector<std::string>& pieces, std::size_t columns) {
   std::string text;
   std::size_t width = 0;
@@ -357,7 +357,7 @@ std::string title(const MonitorState& state, std::size_t columns, bool coloured)
       columns);
 }
 
-/// Nothing of a device that failed.
+/// Returns the current power of a device; nullopt if the device failed.
 std::optional<Watts> power_of(const Look& look, std::size_t i) {
   return look.window.devices[i].error ? std::nullopt : power_now(look, i);
 }
@@ -387,14 +387,14 @@ std::string total(const MonitorState& state, std::size_t columns, bool coloured)
       {count > 0 ? painted(counted(count, "GPU") + " " + fixed(gpus, 0) + limit + " W",
                            Paint::kBold, coloured)
                  : "",
-       // If whole modules are metered, the GPUs' figure includes the CPUs.
+       // If whole modules are metered, the GPUs' power includes the CPUs.
        has_cpus ? "CPUs " + fixed(cpus, 0) + " W" : "",
        energy + " in " + elapsed_text(look.window.time),
        has_cpus && count > 0 ? "all " + fixed(module ? gpus : gpus + cpus, 0) + " W" : ""},
       columns);
 }
 
-/// Positions of devices in the order they are shown; CPUs come last.
+/// Returns the positions of devices in display order; CPUs are last.
 std::vector<std::size_t> ordered(const MonitorState& state) {
   const Look& look = state.look;
   std::vector<std::size_t> places(look.window.devices.size());
@@ -415,7 +415,7 @@ std::vector<std::size_t> ordered(const MonitorState& state) {
   return places;
 }
 
-/// Returns which processes run on which GPU, in at most `room` lines.
+/// Returns the processes on each GPU, in at most `room` lines.
 std::vector<std::string> users_lines(const std::vector<GpuUser>& users, int columns,
                                      std::size_t room, bool coloured) {
   std::vector<std::string> lines;
@@ -432,7 +432,7 @@ std::vector<std::string> users_lines(const std::vector<GpuUser>& users, int colu
     table.add({ranges_text(user.gpus), std::to_string(user.pid), printable(user.user),
                printable(user.job), printable(user.lease), printable(user.program)});
   }
-  // A column in which nothing stands only takes room.
+  // Empty columns only waste space.
   table.drop_empty_columns();
   if (shown > 0) lines = lines_of(table.text(coloured, columns));
   if (shown < users.size()) {
@@ -444,8 +444,7 @@ std::vector<std::string> users_lines(const std::vector<GpuUser>& users, int colu
   return lines;
 }
 
-/// Returns a line for each device that failed with the driver's message, if its row has no room for
-/// it.
+/// Returns the wrapped error message of each device that failed.
 std::vector<std::string> fault_lines(const Look& look, int columns) {
   std::vector<std::string> lines;
   for (const DeviceEnergy& device : look.window.devices) {
@@ -460,7 +459,7 @@ std::vector<std::string> fault_lines(const Look& look, int columns) {
   return lines;
 }
 
-/// The rows of devices, and which of them.
+/// Adds the rows of the devices that fit, and sets which devices they show.
 void add_rows(const MonitorState& state, std::size_t columns, std::size_t room, bool coloured,
               MonitorScreen& screen) {
   const Look& look = state.look;
@@ -469,7 +468,7 @@ void add_rows(const MonitorState& state, std::size_t columns, std::size_t room, 
   for (const DeviceEnergy& device : look.window.devices) {
     label = std::max(label, device.label().size());
   }
-  // The total says what CPUs draw: GPUs that find no place otherwise matter more.
+  // The total includes the CPUs' power, so GPUs are more important if not all devices fit.
   const bool only_gpus = places.size() + 1 > room && !look.gpus.empty();
   if (only_gpus) std::erase_if(places, [&](std::size_t i) { return i >= look.gpus.size(); });
   MonitorLayout layout = monitor_layout(columns, 1, label);
@@ -482,7 +481,7 @@ void add_rows(const MonitorState& state, std::size_t columns, std::size_t room, 
   }
   const std::size_t left = room - std::min(room, layout.lines.size());
   const bool all = places.size() * layout.lines.size() <= left;
-  // One line says how many more there are.
+  // The last line shows the number of devices above and below.
   const std::size_t shown = all ? places.size() : std::max<std::size_t>(left, 2) - 1;
   screen.shown = static_cast<int>(shown);
   screen.most_scroll = static_cast<int>(places.size() - shown);
@@ -536,7 +535,7 @@ std::vector<double> PowerHistory::levels(Instant now, std::size_t count, Watts f
   for (std::size_t i = 0; i < count; ++i) {
     if (samples[i] > 0) levels[i] = sums[i] / samples[i] / full.value;
   }
-  // Samples that come a little late leave a span empty, which is no gap.
+  // Samples that are slightly late leave a span empty, which is not a gap.
   for (std::size_t i = 1; i < count; ++i) {
     const bool next_has = i + 1 == count || samples[i + 1] > 0;
     if (samples[i] == 0 && samples[i - 1] > 0 && next_has) levels[i] = levels[i - 1];
@@ -582,8 +581,8 @@ MonitorScreen monitor_screen(const MonitorState& state, int columns, int lines, 
   }
   screen.lines.push_back(total(state, wide, coloured));
   const std::vector<std::string> faults = fault_lines(state.look, width);
-  // There is room below for what runs, whether something does or not, so that rows do not change
-  // with it; but not where a device would have no row for it.
+  // Space below is reserved for the processes, even if there are none, so that their number does
+  // not change the rows; but not if a device would lose its row.
   const std::size_t for_rows = room - 2;
   const std::size_t least = state.look.window.devices.size() + 1;
   const std::size_t below = for_rows > least ? std::min(kUsersAtLeast, for_rows - least) : 0;

@@ -122,7 +122,7 @@ Json monitor_json(const Look& look, bool simulated) {
 
 namespace {
 
-/// The longest command line and environment that are read.
+/// Most bytes that are read of a command line or an environment.
 constexpr std::streamsize kMostBytes = 1 << 17;
 constexpr std::size_t kLongestProgram = 200;
 
@@ -143,7 +143,7 @@ std::string name_of_user(uid_t user) {
   return known ? found->pw_name : std::to_string(user);
 }
 
-/// "python train.py" of "/usr/bin/python\0train.py\0".
+/// Returns "python train.py" for "/usr/bin/python\0train.py\0".
 std::string program_of(std::string line) {
   while (!line.empty() && line.back() == '\0') line.pop_back();
   const std::size_t end = std::min(line.find('\0'), line.size());
@@ -154,7 +154,7 @@ std::string program_of(std::string line) {
   return line;
 }
 
-/// Of "NAME=value\0NAME=value\0".
+/// Returns a variable of "NAME=value\0NAME=value\0"; empty if it is missing.
 std::string variable_in(std::string_view environment, std::string_view name) {
   while (!environment.empty()) {
     const std::string_view entry = environment.substr(0, environment.find('\0'));

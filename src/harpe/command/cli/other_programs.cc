@@ -1,5 +1,5 @@
-// Commands of the programs `harpe-agent` and `harpe-lab`. `harpe` finds the program and becomes it,
-// so that signals, sockets from systemd and the exit status belong to that program.
+// Commands of the programs `harpe-agent` and `harpe-lab`. `harpe` finds the program and replaces
+// itself by it, so that signals, sockets from systemd and the exit status are the program's.
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -40,7 +40,7 @@ Result<std::filesystem::path> find_lab() {
 }
 
 /// Replaces this process by the agent, with the arguments after `agent`.
-/// \returns  only if it cannot be started: the reason, and what would help
+/// \returns  the reason and the remedy if the agent cannot be started; otherwise does not return
 Error become_agent(const Words& given) {
   const Result<std::filesystem::path> found =
       find("harpe-agent",
@@ -126,11 +126,12 @@ void add_agent_command(Commands& commands) {
   };
   CLI::App& app = commands.add(commands.root(), "agent", agent_description(),
                                agent_examples("harpe agent"), start);
-  // Read here only so that what is wrong with them is said without the daemon.
+  // Read here as well, so that errors in them are reported without the daemon.
   add_agent_options(commands, app, std::make_shared<AgentArguments>(), start);
 }
 
-/// `main` becomes harpe-lab before it reads options, so that the actions run only if that failed.
+/// Adds the commands of harpe-lab. `main` becomes harpe-lab before it reads options, so the actions
+/// run only if that failed.
 void add_lab_commands(Commands& commands) {
   for (const auto& [words, brief, examples] : commands_of_lab()) {
     CLI::App* parent = &commands.root();

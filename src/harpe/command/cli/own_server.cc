@@ -36,7 +36,7 @@ namespace {
 
 constexpr Seconds kTimeToEnd{10};
 constexpr std::size_t kLastBytes = 2000;
-constexpr std::string_view kError = "error: ";  // before what commands say of themselves
+constexpr std::string_view kError = "error: ";  // prefix of a program's own errors
 
 /// Detaches the new process from its parent's signals, terminal and streams.
 void settle(pid_t parent, int log) {
@@ -58,13 +58,13 @@ void settle(pid_t parent, int log) {
 constexpr const char* kAgentsSocket = "/run/harpe/clock.sock";
 constexpr Seconds kAgentStart{30};
 constexpr int kSoonRefused = 200;  // ms
-/// With the names of sockets below, of the 107 bytes that the path of one may have.
+/// Leaves room for the socket names below in the 107 bytes of a socket's path.
 constexpr std::size_t kLongestFolder = 72;
 constexpr const char* kPolicy =
     "# In a folder that its user alone can enter.\n"
     "[[allow]]\nusers = [\"*\"]\ngpus = [\"*\"]\nread = true\nclocks_mhz = [1, 100000]\n";
 
-/// Empty where it is not set.
+/// Returns an environment variable; empty if it is not set.
 std::string variable(const char* name) {
   const char* value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): before threads
   return value == nullptr ? std::string() : value;
@@ -74,7 +74,7 @@ void set(const char* name, const std::string& value) {
   ::setenv(name, value.c_str(), 1);  // NOLINT(concurrency-mt-unsafe): before threads
 }
 
-/// A connection to an agent's clock socket; none where no agent listens.
+/// Returns a connection to an agent's clock socket; empty if no agent listens.
 UniqueFd connection(const std::filesystem::path& socket) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
@@ -91,7 +91,7 @@ bool listens(const std::filesystem::path& socket) {
   return static_cast<bool>(connection(socket));
 }
 
-/// Whether an agent is there. Fails where it refuses this user at once (clock_channel.h).
+/// Returns true if an agent listens. Fails if it refuses this user at once (clock_channel.h).
 Result<bool> serves_clocks(const std::filesystem::path& socket) {
   const UniqueFd probe = connection(socket);
   if (!probe) return false;
@@ -223,7 +223,7 @@ Status OwnServer::start_server(const OwnServerOptions& options) {
     return served.ok() ? 0 : 1;
   })));
   to.reset();
-  // To the end of the pipe: the server has said where it is, or has ended.
+  // Reads to the end of the pipe: the server has sent its address, or has ended.
   std::array<char, 256> address{};
   std::size_t size = 0;
   for (;;) {
@@ -244,7 +244,7 @@ Status OwnServer::start_agent() {
   const std::string given = variable("HARPE_CLOCK_SOCKET");
   if (!given.empty() && HARPE_TRY(serves_clocks(given))) return ok_status();
   const bool simulated = !variable("HARPE_SIMULATION").empty();
-  // The node's agent has the node's GPUs.
+  // The node's agent controls the node's GPUs.
   if (given.empty() && !simulated && HARPE_TRY(serves_clocks(kAgentsSocket))) return ok_status();
   if (!given.empty()) {
     return Error::of(ErrorCode::kUnavailable,
@@ -268,8 +268,8 @@ Status OwnServer::start_agent() {
                                  "--audit-log",
                                  (folder_.path() / "audit.jsonl").string()};
   if (!simulated) {
-    // Where the node's agent looks, and the next of such a command: what this one leaves, should it
-    // be killed, outlives the folder.
+    // The path that the node's agent and later commands like this one use. If this command is
+    // killed, the state outlives the folder.
     HARPE_TRY(net::usable_directory(net::kRuntimeDirectory));
     words.emplace_back("--state-file");
     words.push_back(std::string(net::kRuntimeDirectory) + "/agent-state.json");
@@ -293,14 +293,14 @@ Status OwnServer::start_agent() {
 void OwnServer::set_environment() {
   set("HARPE_SERVER", url_);
   set("HARPE_TOKEN", token_);
-  // Who asks for another address than loopback says that the network is trusted.
+  // A user who requests an address other than loopback declares the network trusted.
   if (beyond_this_machine_) set("HARPE_INSECURE", "1");
-  // They would go before the token, or lead to what the server does not speak.
+  // These would take precedence over the token, or select a protocol that the server lacks.
   for (const char* other : {"HARPE_TOKEN_FILE", "HARPE_CA_FILE"}) {
     ::unsetenv(other);  // NOLINT(concurrency-mt-unsafe): before threads
   }
   if (!clock_socket_.empty() || !sets_clocks_) set("HARPE_CLOCK_SOCKET", clock_socket_.string());
-  // A proxy of the user's network does not lead to this server.
+  // A proxy of the user's network does not reach this server.
   if (variable("http_proxy").empty() && variable("all_proxy").empty() &&
       variable("ALL_PROXY").empty()) {
     return;

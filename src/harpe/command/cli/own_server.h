@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// A server, and where none is there an agent, that one command has to itself while it runs: with
-/// sockets and a token of their own, and nothing left of them afterwards.
+/// A server, and an agent if none is running, for one command alone while it runs: with their own
+/// sockets and token, which are removed afterwards.
 
 #include <sys/types.h>
 
@@ -19,59 +19,59 @@
 
 namespace harpe::command {
 
-/// Ends with this process, however that ends, and by SIGTERM when it is destroyed. It is in a
-/// process group of its own, so that Ctrl-C of a terminal does not reach it; what it prints is in
-/// its log. Not thread-safe.
+/// A child process that ends with this process, however that ends, and by SIGTERM when this object
+/// is destroyed. It is in its own process group, so that Ctrl-C of a terminal does not reach it.
+/// Its output goes to its log. Not thread-safe.
 class HelperProcess {
  public:
-  /// Forks: call it before there are threads.
-  /// \param log   a new file for both of its streams
-  /// \param body  what the process does; returns its exit status
+  /// Forks, so it must be called before there are threads.
+  /// \param log   a new file for both of its output streams
+  /// \param body  runs in the process; returns its exit status
   static Result<HelperProcess> start(std::filesystem::path log, const std::function<int()>& body);
   HelperProcess(HelperProcess&& other) noexcept
       : id_(std::exchange(other.id_, -1)), log_(std::move(other.log_)) {}
   HelperProcess& operator=(HelperProcess&&) = delete;
   HelperProcess(const HelperProcess&) = delete;
   HelperProcess& operator=(const HelperProcess&) = delete;
-  /// Kills it where it does not end within some seconds.
+  /// Kills the process if it does not end within some seconds.
   ~HelperProcess();
 
   bool runs();
-  /// The end of its log, for an error that says why it does not run.
+  /// Returns the end of its log, for an error that explains why it does not run.
   std::string last_lines() const;
 
  private:
   HelperProcess(pid_t id, std::filesystem::path log) : id_(id), log_(std::move(log)) {}
 
-  pid_t id_;  ///< -1: has ended
+  pid_t id_;  ///< -1: the process has ended
   std::filesystem::path log_;
 };
 
-/// Asks `holds` every 10 ms, for this long at most; whether it held.
+/// Calls `holds` every 10 ms until it returns true, for at most `longest`. Returns true if it did.
 bool holds_within(Seconds longest, const std::function<bool()>& holds);
 
 struct OwnServerOptions {
-  /// Where ranks reach it; empty: a free port of this machine's loopback. Elsewhere the network has
-  /// to be trusted, as there is no TLS, and agents are there already.
+  /// Address for ranks; empty: a free port on this machine's loopback. For another address the
+  /// network must be trusted, because there is no TLS, and agents must already be running.
   std::string tcp;
-  ProfilingOptions profiling;  ///< with `as_is` no agent is started or asked for
+  ProfilingOptions profiling;  ///< with `as_is` no agent is started or used
 };
 
-/// The server measures profiles and makes no plans. Not thread-safe.
+/// A server that measures profiles and makes no plans. Not thread-safe.
 class OwnServer {
  public:
-  /// Before there are threads. `kUnavailable`: one of the processes cannot run, or there is no
-  /// agent and this user could not set clocks by one either.
+  /// Starts the processes. Must be called before there are threads. Fails with `kUnavailable` if
+  /// one of the processes cannot run, or if there is no agent and this user cannot set clocks.
   static Result<std::unique_ptr<OwnServer>> start(const OwnServerOptions& options);
   ~OwnServer();
   OwnServer(const OwnServer&) = delete;
   OwnServer& operator=(const OwnServer&) = delete;
 
-  /// Sets the variables that tell this process's clients, and the programs that it starts, where
-  /// both are. Call it before there are threads.
+  /// Sets the environment variables with the addresses of both, for clients in this process and in
+  /// its child processes. Must be called before there are threads.
   void set_environment();
   const std::string& url() const { return url_; }
-  /// Fails where one of both has ended, with what it said last.
+  /// Fails if one of the two has ended, with the end of its log.
   Status check();
 
  private:
@@ -81,9 +81,9 @@ class OwnServer {
 
   TemporaryFolder folder_;
   std::string url_, token_;
-  bool beyond_this_machine_ = false;    ///< it listens there
-  bool sets_clocks_ = true;             ///< ranks may ask an agent for clocks
-  std::filesystem::path clock_socket_;  ///< of its own agent; empty: there is another
+  bool beyond_this_machine_ = false;    ///< it listens on an address that is not loopback
+  bool sets_clocks_ = true;             ///< ranks may request clocks from an agent
+  std::filesystem::path clock_socket_;  ///< of its own agent; empty: it has none
   std::optional<HelperProcess> server_, agent_;
 };
 

@@ -1,4 +1,4 @@
-// `harpe profile measure`: the profile of one's own training, by a server that lives as long as the
+// `harpe profile measure`: profiles the user's own training with a server that runs as long as the
 // training does.
 
 #include <csignal>
@@ -36,9 +36,9 @@ namespace {
 
 constexpr const char* kJob = "profile";
 constexpr Seconds kLook{1};
-/// Between two lines of progress: for those who watch, and for files.
+/// Intervals between two lines of progress, on terminals and in files.
 constexpr Seconds kForTerminals{10}, kForFiles{60};
-/// How long clocks may be refused before training that is only to be profiled is ended.
+/// Training that is only profiled is ended after clocks were refused for this long.
 constexpr Seconds kLongestRefusal{60};
 constexpr int kIncomplete = 1;  // exit status
 constexpr const char* kOneClock =
@@ -53,17 +53,17 @@ struct MeasureArguments {
   bool stop = false;
 };
 
-/// What has been measured, as far as it has.
+/// The measurements of a job, complete or not.
 struct JobFindings {
   std::string profile, specification;
   std::vector<Watts> blocking_power;
 };
 
 struct WrittenProfile {
-  std::vector<std::string> files;  ///< beside it, each with what it is
+  std::vector<std::string> files;  ///< beside the profile, each with a description
   std::vector<std::string> plan_words;
   std::string text;
-  std::string table_from_before;  ///< an older latency table that `harpe plan` finds; may be empty
+  std::string table_from_before;  ///< older latency table that `harpe plan` uses; empty if none
 };
 
 class MeasureRun {
@@ -98,15 +98,15 @@ class MeasureRun {
   Console& console_;
   ProfileWatch watch_;
   std::string id_, status_;
-  std::optional<Instant> refused_;  ///< since when no clock is set
+  std::optional<Instant> refused_;  ///< start of the time without set clocks
   bool complete_ = false, ended_by_us_ = false;
   std::optional<Error> failure_;
-  std::optional<Error> trouble_;          ///< why a profile is not where it should be
-  std::optional<std::string> unwritten_;  ///< a profile for which there was no room anywhere
+  std::optional<Error> trouble_;          ///< error that kept a profile from its place
+  std::optional<std::string> unwritten_;  ///< text of a profile that could not be written anywhere
   Json report_ = Json::object();
 };
 
-/// The one job of the server: that of the training, whatever it calls itself.
+/// Requests the status of the server's only job, the training, under any name.
 Status MeasureRun::ask_job(JobServer& server) {
   if (id_.empty()) {
     const Json jobs = HARPE_TRY(ask_for_pages(server, "/v1/jobs?activity=active,idle,ended"));
@@ -147,8 +147,8 @@ Result<JobFindings> MeasureRun::fetch(JobServer& server) {
   return measured;
 }
 
-/// What `harpe plan --schedule` is to name. A schedule that no generator makes is written beside
-/// the profile.
+/// Returns the argument of `harpe plan --schedule`. Writes a schedule that no generator makes to a
+/// file beside the profile.
 Result<std::string> schedule_word(const JobFindings& measured, std::filesystem::path file,
                                   std::vector<std::string>& written) {
   const Json given = json_or_discarded(measured.specification);
@@ -161,7 +161,7 @@ Result<std::string> schedule_word(const JobFindings& measured, std::filesystem::
   return file.string();
 }
 
-/// The profile with the watts of waiting as comments.
+/// Writes the profile with the blocking power in comments.
 Status write_profile(const std::filesystem::path& out, const JobFindings& measured,
                      const Profile& profile, WrittenProfile& done) {
   done = {};
@@ -187,7 +187,7 @@ Status write_profile(const std::filesystem::path& out, const JobFindings& measur
   return write_file(out, done.text);
 }
 
-/// Writes the profile, and says what to do with it.
+/// Writes the profile and prints how to use it.
 Status MeasureRun::conclude(JobServer& server) {
   const JobFindings measured = HARPE_TRY(fetch(server));
   const Profile profile = HARPE_TRY(parse_profile(measured.profile, "the server's profile"));
@@ -233,7 +233,7 @@ void MeasureRun::note(const KeptResult& kept) {
   say("error: " + trouble_->text());
 }
 
-/// What an incomplete profile is worth: written beside the file that it would have had.
+/// Writes an incomplete profile to a file beside the intended one, if plans can be made from it.
 Status MeasureRun::write_partial(JobServer& server) {
   if (id_.empty() || watch_.state() != ProfileWatch::State::kProfiling) return ok_status();
   const JobFindings measured = HARPE_TRY(fetch(server));
@@ -264,7 +264,7 @@ void MeasureRun::end_training(ChildRunner& runner) {
   runner.send(SIGTERM);
 }
 
-/// As `harpe run` says it: 126 or 127.
+/// Prints the error as `harpe run` does. Returns its exit status, 126 or 127.
 Outcome MeasureRun::not_executed(const std::string& program, const ChildExit& exit) {
   const std::string why = in_quotes(program) + " cannot be executed: " + exit.failure;
   if (console_.json) {
@@ -275,7 +275,7 @@ Outcome MeasureRun::not_executed(const std::string& program, const ChildExit& ex
   return Outcome{.text = {}, .json = {}, .status = exit.status};
 }
 
-/// The command's status where it has one, else whether there is a profile.
+/// Reports the result. Returns the command's status if it failed, otherwise that of the profile.
 Outcome MeasureRun::outcome(const ChildExit& exit) {
   const bool failed = exit.status != 0 && !ended_by_us_;
   if (failed) say("the training ended with status " + std::to_string(exit.status));
@@ -329,7 +329,7 @@ Result<Outcome> MeasureRun::run(const std::vector<std::string>& command) {
         say(as_is ? "the training goes on" : "the training goes on at all-max");
     }
     const Status runs = own->check();
-    // A server that runs, and is slow to respond on a busy machine, is asked again.
+    // A server that runs but responds late on a busy machine is tried again.
     if (runs.ok() && !seen.ok() && seen.error().code == ErrorCode::kUnavailable) continue;
     if (!seen.ok() || !runs.ok()) {
       failure_ = runs.ok() ? seen.error() : runs.error();
@@ -342,7 +342,7 @@ Result<Outcome> MeasureRun::run(const std::vector<std::string>& command) {
   if (!exit->failure.empty()) return not_executed(command.front(), *exit);
   if (!complete_ && (!failure_ || unwritten_)) {
     unwritten_.reset();
-    // What ranks reported last.
+    // Reads the ranks' last reports.
     Status seen = look(server);
     if (seen.ok()) {
       seen =

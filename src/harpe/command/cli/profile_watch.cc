@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::size_t kMissingPlaces = 4;
 constexpr int kDecimalsOfWatts = 2;
-/// Waiting that draws more of what computing at the highest clock does is not believed.
+/// Waiting power above this share of the power at the highest clock is doubted.
 constexpr double kMostOfComputing = 0.6;
 
 std::string percentage(double fraction) {
@@ -46,7 +46,7 @@ std::string missing_ranks(const Json& status) {
   return places;
 }
 
-/// One number where all are the same, else all with commas between; empty for none.
+/// Returns one number if all are equal, otherwise all separated by commas; empty for none.
 std::string option_list(const std::vector<double>& values, int decimals) {
   const bool same = std::ranges::adjacent_find(values, std::ranges::not_equal_to()) == values.end();
   std::string list;

@@ -50,21 +50,21 @@ struct RunCarbon {
   SourceArguments source;
 
   bool asked() const { return !source.text.empty(); }
-  /// A number or a country's yearly mean: there is nothing to ask.
+  /// Returns true for a number or a country's yearly mean, which need no provider.
   bool is_number() const;
 };
 
 struct FoundIntensity {
   std::optional<carbon::AccountingIntensity> intensity = {};
-  std::string why = {};  ///< there is none
-  /// A provider is still asked by a thread that cannot be ended: leave by `_Exit`.
+  std::string why = {};  ///< reason if there is no intensity
+  /// True if a thread that cannot be stopped still waits for a provider: exit with `_Exit`.
   bool hangs = false;
 };
 
 constexpr carbon::WholeSeconds kRunStep = carbon::whole_minutes(5);
 constexpr std::chrono::milliseconds kAskAgain(50);
 
-/// State shared by the thread that asks the provider and the thread that waits for it.
+/// State shared by the thread that calls the provider and the thread that waits for it.
 struct Asked {
   Mutex mutex;
   CondVar changed;
@@ -90,14 +90,14 @@ bool RunCarbon::is_number() const {
   return source.source.provider == carbon::SourceSpecification::Provider::kConstant;
 }
 
-/// Checks that the source's token or file exists, so that the user learns it before the command
-/// runs and not after. Does not ask the provider.
+/// Checks that the source's token or file exists, so that the user sees the error before the
+/// command runs. Does not call the provider.
 Status check_source(const RunCarbon& carbon) {
   if (carbon.asked()) HARPE_TRY(open_source(carbon.source));
   return ok_status();
 }
 
-/// On which grid a command is measured: 5 minutes, or the steps of a source that are finer.
+/// Returns the step of a command's ledger: 5 minutes, or the step of the source if that is finer.
 carbon::WholeSeconds ledger_step(const RunCarbon& carbon) {
   if (!carbon.asked() || carbon.is_number()) return kRunStep;
   const auto source = open_source(carbon.source);
@@ -106,7 +106,7 @@ carbon::WholeSeconds ledger_step(const RunCarbon& carbon) {
   return carbon::EnergyLedger::is_step(step) ? step : kRunStep;
 }
 
-/// Waits no longer than that, nor once `give_up` (asked every 50 ms) says so.
+/// Waits for at most `longest`. Stops if `give_up`, called every 50 ms, returns true.
 FoundIntensity find_intensity(const RunCarbon& carbon, carbon::UtcTime from, carbon::UtcTime to,
                               Seconds longest, const std::function<bool()>& give_up) {
   if (carbon.is_number()) return found(ask(carbon.source, from, to));
@@ -135,7 +135,7 @@ FoundIntensity find_intensity(const RunCarbon& carbon, carbon::UtcTime from, car
 }
 
 struct TuningArguments {
-  std::optional<zeus::Selector::Kind> what;  ///< --optimize; none: nothing is tuned
+  std::optional<zeus::Selector::Kind> what;  ///< --optimize; nullopt if nothing is tuned
   std::optional<double> eta;                 ///< --eta
   std::optional<double> most_slowdown;       ///< --max-slowdown, a factor
   bool online = false;
@@ -148,16 +148,16 @@ struct TuningArguments {
 /// The tuning of one command. Call `prepare`, `start` and `finish` in this order. Not thread-safe.
 class CommandTuning {
  public:
-  /// Checks the arguments, reads the profile, makes the file of steps and names it in this
-  /// process's environment: before there are threads. Nothing to be tuned: null.
+  /// Checks the arguments, reads the profile, creates the file of steps and sets its path in this
+  /// process's environment. Call before threads start. Returns null if nothing is tuned.
   static Result<std::unique_ptr<CommandTuning>> prepare(const TuningArguments& arguments,
                                                         const std::string& command);
   ~CommandTuning();
 
-  /// The command is about to begin.
-  /// \param monitor  of the GPUs; null: they did not answer. Used until `finish`
+  /// Starts tuning. Call just before the command begins.
+  /// \param monitor  of the GPUs; null if they did not answer. Used until `finish`
   void start(EnergyMonitor* monitor);
-  /// The command has ended; all is restored then, and the profile written.
+  /// Ends tuning after the command has ended: restores all settings and writes the profile.
   zeus::TuningReport finish();
 
  private:
@@ -284,12 +284,12 @@ struct RunArguments {
   std::string csv, out;
 };
 
-/// How long the command waits for the devices to be read before it, and its end for them after.
+/// Longest waits for the devices to be read, before the command and after it.
 constexpr Seconds kLongestStart{0.6}, kLongestEnd{30};
-/// How long a provider of carbon intensity is waited for.
+/// Longest wait for a provider of carbon intensity.
 constexpr Seconds kLongestQuestion{20};
 
-/// Processes of others on the GPUs: there before the command began, or still there after it.
+/// Notes processes of others on the GPUs that ran before the command or still run after it.
 void note_other_processes(const WindowEnergy& before, RunReport& report) {
   for (const DeviceEnergy& device : report.used.devices) {
     std::set<std::int64_t> others;
@@ -310,8 +310,8 @@ void note_other_processes(const WindowEnergy& before, RunReport& report) {
   }
 }
 
-/// Where the report goes: as JSON to --out; to standard error as text, or with --json and no file
-/// for it as JSON. The exit status stays the command's, whatever happens to the report.
+/// Writes the report: as JSON to --out; to standard error as text or, with --json and no file, as
+/// JSON. The exit status stays the command's, even if the report cannot be written.
 void tell(const RunArguments& arguments, const RunReport& report, Console& console) {
   const auto complain_of = [&](const Result<KeptResult>& kept) {
     if (kept.ok() && !kept->trouble) return;
@@ -342,7 +342,8 @@ void tell(const RunArguments& arguments, const RunReport& report, Console& conso
   console.err << std::flush;
 }
 
-/// Grams of the command, by the intensities of its time. Whether a thread still asks for them.
+/// Adds the command's emissions by the intensities of its time. Returns true if a thread still
+/// waits for the intensities.
 bool add_emissions(const RunCarbon& carbon, ChildRunner& runner, RunReport& report) {
   if (!carbon.asked() || !report.measured() || report.ledger.empty()) return false;
   FoundIntensity found =
@@ -357,7 +358,7 @@ bool add_emissions(const RunCarbon& carbon, ChildRunner& runner, RunReport& repo
   return found.hangs;
 }
 
-/// What became of the command, on standard error.
+/// Writes the report or, if the command did not run, the reason to standard error.
 void conclude(const RunArguments& arguments, const RunReport& report, Console& console) {
   if (report.exit.failure.empty()) return tell(arguments, report, console);
   // Nothing ran, so there is nothing to report.
@@ -377,7 +378,7 @@ Result<RunReport> measure_command(const RunArguments& arguments,
                                   const std::vector<std::string>& command, Console& console) {
   ChosenDevices chosen = HARPE_TRY(open_chosen_devices(arguments.devices));
 
-  // Both before any thread: the environment is set, and the signal mask inherited.
+  // Both before any thread: `prepare` sets the environment, and threads inherit the signal mask.
   const std::unique_ptr<CommandTuning> tuning =
       HARPE_TRY(CommandTuning::prepare(arguments.tuning, shell_text(command)));
   ChildRunner runner;
@@ -409,7 +410,7 @@ Result<RunReport> measure_command(const RunArguments& arguments,
   if (!used) {
     report.unanswered = true;
     conclude(arguments, report, console);
-    // Nothing ends a driver's call: its thread, and what it works with, are left to the kernel.
+    // A driver's call cannot be stopped: its thread and data are left to the kernel.
     std::_Exit(report.exit.status);
   }
   if (!used->ok()) return std::move(*used).error();

@@ -32,7 +32,7 @@ int wait_ignoring_interrupts(pid_t child, int* status, int options) {
   return found;
 }
 
-/// What became of the child, if it ended; stops this process along with it.
+/// Returns true if the child has ended, and sets `exit`. Stops this process while the child stops.
 bool has_ended(pid_t child, ChildExit& exit) {
   int status = 0;
   while (wait_ignoring_interrupts(child, &status, WNOHANG | WUNTRACED) == child) {
@@ -59,7 +59,7 @@ ChildRunner::ChildRunner() {
   ::sigemptyset(&waited_);
   for (const int signal : kPassedOn) ::sigaddset(&waited_, signal);
   ::sigaddset(&waited_, SIGCHLD);
-  // A parent may have had us ignore the ends of children; then we would not learn of them.
+  // If the parent process made SIGCHLD ignored, ends of children would not be reported.
   struct sigaction usual{};
   usual.sa_handler = SIG_DFL;
   ::sigaction(SIGCHLD, &usual, &child_before_);
@@ -146,7 +146,7 @@ std::optional<ChildExit> ChildRunner::wait(Seconds longest) {
     if (!from_terminal && info.si_pid != child_) ::kill(child_, signal);
   }
   child_ = -1;
-  forget_signals();  // whatever came too late for the child is no reason to end without a report
+  forget_signals();  // signals after the child's end must not prevent the report
   return exit_;
 }
 

@@ -19,7 +19,8 @@
 namespace harpe::command {
 namespace {
 
-/// Values of a provider in a report; what is over a year of hours is asked for again.
+/// Most values of a provider in a report, for over a year of hours. Longer series are left out, as
+/// they can be requested again.
 constexpr std::size_t kMostIntensitiesShown = 10'000;
 
 std::string signal_text(int signal) {
@@ -93,7 +94,7 @@ Json carbon_json(const RunReport& report) {
   return json;
 }
 
-/// Why there is no energy, and what would help.
+/// Returns the reason that there is no energy, and remedies.
 std::string nothing_text(const RunReport& report, int columns) {
   if (report.unanswered) {
     return "Only the time was measured: a driver did not answer after the command had ended.\n";

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// What `harpe run` says when its command has ended.
+/// The report of `harpe run` after its command has ended.
 
 #include <optional>
 #include <string>
@@ -16,7 +16,7 @@
 
 namespace harpe::command {
 
-/// Grams of a command, or why there are none.
+/// Emissions of a command in grams, or the reason why there are none.
 struct RunEmissions {
   std::string source = {};  ///< as the user wrote it
   std::optional<carbon::AccountingIntensity> intensity = {};
@@ -30,25 +30,25 @@ struct RunReport {
   ChildExit exit;
   WindowEnergy used;
   carbon::EnergyLedger ledger = carbon::EnergyLedger();
-  std::string id = {};  ///< no other run has it
+  std::string id = {};  ///< unique id of the run
   std::vector<std::string> notes;
   std::vector<BackendState> backends;
   bool simulated = false;
-  bool unanswered = false;  ///< a driver did not answer after the command
+  bool unanswered = false;  ///< a driver did not respond after the command
   std::optional<RunEmissions> carbon = {};
   std::optional<EmbodiedCarbon> embodied;
   std::optional<zeus::TuningReport> tuning = {};
 
   int gpus() const;
-  bool measured() const;  ///< any energy
+  bool measured() const;  ///< true if any energy was measured
 };
 
-/// \param columns  of the terminal; 0: it is none
+/// \param columns  of the terminal; 0 if there is none
 std::string run_text(const RunReport& report, int columns, bool coloured);
-/// "harpe.run/1".
+/// Returns JSON of the format "harpe.run/1".
 std::string run_json(const RunReport& report);
 
-/// Lines, in so many columns (0: any).
+/// Returns lines of at most `columns` columns (0: any).
 std::string tuning_text(const zeus::TuningReport& report, int columns, bool coloured);
 
 }  // namespace harpe::command

@@ -22,14 +22,14 @@ constexpr const char* kDefaultStore = "sqlite:harpe.db";
 constexpr const char* kNoStore = "none";
 
 struct ServeArguments {
-  CLI::App* command = nullptr;  ///< that reads them
+  CLI::App* command = nullptr;  ///< the command that reads them
   std::string config;
   training::ServerOptions options;
   std::string socket, certificate, key, store = kDefaultStore;
   std::optional<Seconds> lease;
 };
 
-/// Shorter ones for tests, in the proportions of the usual ones.
+/// Returns shorter times for tests, in the proportions of the usual ones.
 training::LeaseTimes lease_of(Seconds lease) {
   const training::LeaseTimes usual;
   const double share = lease / usual.lease;
@@ -40,7 +40,7 @@ Result<Outcome> run(const ServeArguments& arguments, Console& console) {
   HARPE_TRY(take_option_file(*arguments.command, arguments.config));
   training::ServerOptions options = arguments.options;
   if (!arguments.socket.empty()) {
-    // Without tokens the file's mode alone says who may do everything.
+    // Without tokens, the mode of the file alone controls access.
     options.socket = net::UnixSocketOptions{.path = arguments.socket,
                                             .mode = options.signing_key.empty() ? 0600U : 0666U};
   }
@@ -66,7 +66,7 @@ Result<int> parse_up_to_a_million(std::string_view text) {
   return parse_count(text, 1, 1'000'000);
 }
 
-/// "15min", "30d".
+/// Parses a time such as "15min" or "30d".
 Result<Seconds> parse_duration(const std::string& text) {
   if (!text.ends_with('d')) return parse_seconds(text);
   const auto days = parse_number(text.substr(0, text.size() - 1));
@@ -222,7 +222,7 @@ void add_serve_command(Commands& commands) {
   add_limit_options(app, arguments);
   add_job_options(app, arguments);
   add_carbon_option(app, arguments);
-  // Not in the help: for tests alone, and the same on all servers of a database.
+  // Not in the help: for tests only, and the same on all servers of a database.
   add_parsed(app, "--test-lease", "DURATION", "", arguments->lease, parse_seconds)->group("");
   add_parsed(app, "--test-schedule-patience", "DURATION", "", arguments->options.schedule_patience,
              parse_seconds)

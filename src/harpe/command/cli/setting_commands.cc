@@ -12,7 +12,7 @@ namespace {
 
 using Kind = node::Setting::Kind;
 
-/// A command that sets and resets one control of GPUs: `harpe clock`.
+/// A command that sets and resets one control of GPUs, such as `harpe clock`.
 struct SettingCommand {
   std::string name, brief, examples;
   std::string set, set_examples;  ///< descriptions of the subcommands
@@ -22,7 +22,7 @@ struct SettingCommand {
   Kind reset_kind;
 };
 
-/// "1200", "1200MHz", "1200 MHz".
+/// Parses a clock such as "1200", "1200MHz" or "1200 MHz".
 std::optional<std::int64_t> parse_clock(std::string_view text) {
   constexpr std::string_view kUnit = "mhz";
   text = trim(text);
@@ -30,7 +30,7 @@ std::optional<std::int64_t> parse_clock(std::string_view text) {
   return parse_integer(text);
 }
 
-/// A clock, or "900-1410".
+/// Parses a clock, or a range such as "900-1410".
 Result<node::Setting> parse_clock_range(const std::string& text) {
   const std::size_t dash = text.find('-');
   const auto lowest = parse_clock(std::string_view(text).substr(0, dash));

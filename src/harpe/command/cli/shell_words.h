@@ -1,14 +1,14 @@
 #pragma once
 /// \file
-/// Commands as one types them.
+/// Commands in the form in which users type them.
 
 #include <string>
 #include <vector>
 
 namespace harpe::command {
 
-/// The words as a command line that bash, zsh or ksh would take apart into them again, on one line
-/// and without bytes that a terminal would obey.
+/// Returns the words as one line that bash, zsh or ksh split into the same words, without bytes
+/// that a terminal would interpret.
 std::string shell_text(const std::vector<std::string>& words);
 
 }  // namespace harpe::command

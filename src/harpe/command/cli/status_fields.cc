@@ -11,7 +11,7 @@
 namespace harpe::command {
 namespace {
 
-/// True if iterations take the time that the plan predicts, or one of the two is not known.
+/// Returns true if iterations take the time that the plan predicts, or if one of both is unknown.
 bool as_predicted(const Json& status) {
   constexpr double kSame = 0.02;
   const auto measured = number_in(status, "iteration_time_s");

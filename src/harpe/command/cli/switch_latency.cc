@@ -35,7 +35,7 @@ namespace {
 
 constexpr int kDefaultClocks = 4;
 constexpr int kSignalledStatus = 128;
-constexpr double kSimulatedLoad = 0.5;  // busy, and under any power limit at the highest clock
+constexpr double kSimulatedLoad = 0.5;  // busy, but below any power limit at the highest clock
 
 struct SwitchArguments {
   DeviceArguments devices;
@@ -46,7 +46,7 @@ struct SwitchArguments {
   std::string table;
 };
 
-/// Work on the GPUs while they are measured: the user's command, or a load on simulated ones.
+/// Load on the GPUs while they are measured: the user's command, or a simulated load.
 class Load {
  public:
   ~Load() {
@@ -69,7 +69,7 @@ class Load {
     return ok_status();
   }
 
-  /// Its output goes to standard error: standard output is for the result.
+  /// Starts the command. Its output is sent to standard error: standard output is for the result.
   Status start(const std::vector<std::string>& command) {
     std::vector<char*> words;
     for (const std::string& word : command) words.push_back(const_cast<char*>(word.c_str()));
@@ -113,10 +113,10 @@ class Load {
 struct Measured {
   GpuIdentity gpu;
   SwitchLatencyResult result;
-  int wanted = 0;  ///< repetitions, of all pairs
+  int wanted = 0;  ///< repetitions of all pairs
 };
 
-/// What became of a GPU that failed, and what of its measurement is lost.
+/// Returns the error of a GPU that failed and the number of switches measured before.
 std::string failure_text(const Measured& measured) {
   return "GPU " + std::to_string(measured.gpu.index) + ": after " +
          std::to_string(measured.result.repetitions()) + " of " + std::to_string(measured.wanted) +
@@ -127,18 +127,18 @@ std::string milliseconds(Seconds time) {
   return fixed(time.value * 1000, 1);
 }
 
-/// Median with its uncertainty, and the longest: "15.2±0.3 <=15.9".
+/// Returns the median with its uncertainty, and the longest: "15.2±0.3 <=15.9".
 std::string cell_text(const ClockSwitch& pair) {
   if (pair.repetitions() == 0) return "not measured";
   const auto transition = pair.transition();
   std::string late = std::to_string(pair.late) + " late";
   if (!transition) return late;
-  // The middle between two readings is off by half of what lies between them at most.
+  // The middle between two readings is off by at most half of the time between them.
   return milliseconds(transition->median) + "±" + milliseconds(pair.resolution / 2) +
          " <=" + milliseconds(transition->longest) + (pair.late > 0 ? ", " + late : "");
 }
 
-/// Rows: from; columns: to.
+/// Returns a table of switches. Rows: from; columns: to.
 std::string matrix_text(const Measured& measured, Seconds timeout, bool coloured) {
   std::vector<Megahertz> clocks;
   for (const ClockSwitch& pair : measured.result.switches) {
@@ -225,7 +225,7 @@ std::vector<LatencyByClock::Entry> latencies_by_clock(const std::vector<Measured
   }
   std::vector<LatencyByClock::Entry> entries;
   for (const auto& [clock, range] : ranges) {
-    // In whole microseconds, that hold what was measured.
+    // Rounded outwards to whole microseconds.
     const double most = std::ceil(range.most.value * 1e6),
                  least = std::floor(range.least.value * 1e6);
     entries.push_back({clock, Seconds{most / 1e6}});
@@ -271,14 +271,14 @@ Json result_json(const std::vector<Measured>& all, bool simulated, bool complete
 Result<std::vector<Megahertz>> clocks_for(Gpu& gpu, const SwitchArguments& arguments) {
   if (!arguments.clocks.empty()) return arguments.clocks;
   auto supported = HARPE_TRY(gpu.supported_clocks(ClockDomain::kGraphics));
-  // Clocks below half of the highest are of no use to training.
+  // Clocks below half of the highest are useless for training.
   std::erase_if(supported, [highest = supported.back().value](Megahertz clock) {
     return 2 * clock.value < highest;
   });
   return spread_clocks(supported, kDefaultClocks);
 }
 
-/// Starts what keeps the GPUs busy: the user's command, or, on simulated ones, a load.
+/// Starts the load on the GPUs: the user's command or, on simulated GPUs, a simulated load.
 Status start_load(const SwitchArguments& arguments, const std::vector<std::string>& command,
                   const ChosenDevices& chosen, Console& console, Load& load) {
   if (!command.empty()) return load.start(command);
@@ -292,11 +292,11 @@ Status start_load(const SwitchArguments& arguments, const std::vector<std::strin
   return ok_status();
 }
 
-/// What was measured of all GPUs that could be.
+/// Measurements of all GPUs that could be measured.
 struct AllMeasured {
   std::vector<Measured> gpus;
   bool cancelled = false;
-  std::optional<Error> failure;  ///< of the first GPU that failed; those after it are measured, too
+  std::optional<Error> failure;  ///< of the first GPU that failed; later GPUs are still measured
 };
 
 AllMeasured measure_all(const SwitchArguments& arguments, const ChosenDevices& chosen,
@@ -367,7 +367,7 @@ Result<Outcome> run_switch_latency(const SwitchArguments& arguments,
   HARPE_TRY(start_load(arguments, command, chosen, console, load));
   const AllMeasured all = measure_all(
       arguments, chosen, [&] { return interrupts.interrupted() || !load.runs(); }, console);
-  // With nothing measured there is nothing to keep; what failed was said.
+  // If nothing was measured, there is nothing to keep, and the failures were reported.
   if (all.failure && all.gpus.empty()) return *all.failure;
   const bool complete = !all.cancelled && !all.failure;
   Outcome outcome{.text = switches_text(arguments, all, console.colour_out),

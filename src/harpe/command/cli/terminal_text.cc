@@ -11,10 +11,10 @@ constexpr std::array<std::string_view, 8> kLevels{"▁", "▂", "▃", "▄", "�
 constexpr std::string_view kAsciiLevels = "_.-=+*%#";
 constexpr std::string_view kResetPaint = "\x1b[0m";
 
-/// One character of UTF-8 at the beginning of a text.
+/// The first UTF-8 character of a text.
 struct Character {
   char32_t code = 0;
-  std::size_t bytes = 0;  ///< 0: none is there
+  std::size_t bytes = 0;  ///< 0 if there is none
 };
 
 Character first_of(std::string_view text) {
@@ -34,7 +34,7 @@ Character first_of(std::string_view text) {
   return {code, bytes};
 }
 
-/// Moves the cursor, has no width, or turns the direction of what follows.
+/// Returns true if the character moves the cursor, has no width, or changes the direction of text.
 bool is_hidden(char32_t c) {
   return c < 0x20 || (c >= 0x7F && c < 0xA0) || c == 0xAD || (c >= 0x0300 && c <= 0x036F) ||
          c == 0x061C || (c >= 0x200B && c <= 0x200F) || (c >= 0x2028 && c <= 0x202E) ||
@@ -42,14 +42,14 @@ bool is_hidden(char32_t c) {
          (c >= 0xE0000 && c <= 0xE0FFF);
 }
 
-/// Bytes of the sequence that paints at the beginning of a text; 0: none is there.
+/// Returns the length of the colour sequence at the beginning of a text; 0 if there is none.
 std::size_t paint_of(std::string_view text) {
   if (!text.starts_with("\x1b[")) return 0;
   const std::size_t end = text.find('m');
   return end == std::string_view::npos ? text.size() : end + 1;
 }
 
-/// A digit, or what stands in place of a number that is not known.
+/// Returns true for a digit, or for the placeholder of an unknown number.
 bool is_figure(char c) {
   return (c >= '0' && c <= '9') || c == '?';
 }
@@ -76,7 +76,7 @@ std::string ascii_text(std::string_view text) {
     if (level != kLevels.end()) {
       ascii += kAsciiLevels[static_cast<std::size_t>(level - kLevels.begin())];
     } else if (one == "±") {
-      // A number moves a column to the left, so that the width stays.
+      // The number moves a column to the left, so that the width remains the same.
       const std::string_view after = text.substr(bytes);
       ascii += "+-";
       if (after.size() > 1 && after[0] == ' ' && is_figure(after[1])) text.remove_prefix(1);
@@ -95,7 +95,7 @@ std::string bar(double share, std::string text, std::size_t width, Paint paint, 
   if (text.size() > room) text = text.substr(0, room - 1) + "~";
   const double filled = std::clamp(std::isfinite(share) ? share : 0.0, 0.0, 1.0);
   const auto columns = static_cast<std::size_t>(std::lround(filled * static_cast<double>(room)));
-  // The text stands over the end of the bar, and its colour says how far the bar goes.
+  // The text covers the end of the bar; its colour shows how far the bar extends.
   const std::size_t before = room - text.size();
   std::string inside(std::min(columns, before), '|');
   inside.resize(before, ' ');

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// Text for views on a terminal: bars, lines of history, and text from outside that must not reach
-/// a terminal as it is. Pure functions; widths are in columns, of text without wide characters.
+/// Text for views on a terminal: bars, lines of history, and sanitized external text. Pure
+/// functions; widths are in columns, of text without wide characters.
 
 #include <cstddef>
 #include <span>
@@ -12,25 +12,25 @@
 
 namespace harpe::command {
 
-/// Text from outside (names of devices, processes, jobs) without what a terminal would take for a
-/// command or what hides or turns other text: control characters, marks of direction, characters
-/// without width, and bytes that are not UTF-8 become '?'.
+/// Returns external text (names of devices, processes, jobs) in a form that is safe for a terminal:
+/// control characters, marks of direction, characters without width, and bytes that are not UTF-8
+/// become '?'.
 std::string printable(std::string_view text);
 
-/// The same text in ASCII and of the same width, for terminals of other encodings; what has no
-/// counterpart becomes '?'. Sequences that paint stay.
+/// Returns the text in ASCII and of the same width, for terminals with other encodings; characters
+/// without a counterpart become '?'. Colour sequences stay.
 std::string ascii_text(std::string_view text);
 
-/// "[||||   312/400W]": a bar of `width` columns (5 at least), filled to `share` (0 to 1; below 0:
-/// nothing is known), with a text in ASCII at its right end.
+/// Returns "[||||   312/400W]": a bar of `width` columns (at least 5), filled to `share` (0 to 1;
+/// below 0: unknown), with an ASCII text at its right end.
 std::string bar(double share, std::string text, std::size_t width, Paint paint, bool coloured);
 
-/// "▁▃█": one character for each level from 0 to 1; a blank where the level is not a number.
+/// Returns one character such as "▁▃█" for each level from 0 to 1; a blank if the level is NaN.
 std::string spark(std::span<const double> levels);
 
-/// On the terminal, without the sequences that paint.
+/// Returns the width on the terminal, without colour sequences.
 std::size_t shown_width(std::string_view line);
-/// The same line no wider than `width`; what paints it stays whole.
+/// Returns the line cut to `width`; colour sequences stay complete.
 std::string cut_painted(std::string_view line, std::size_t width);
 
 }  // namespace harpe::command

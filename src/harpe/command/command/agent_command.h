@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// The command line of a node's agent, which `harpe-agent` and `harpe agent` share. What they run
-/// differs: only the first has the daemon.
+/// The command line of a node's agent, shared by `harpe-agent` and `harpe agent`. Their actions
+/// differ: only the first contains the daemon.
 
 #include <map>
 #include <memory>
@@ -24,20 +24,20 @@ const std::vector<AgentOptionHelp>& agent_option_table();
 /// Text of each option by its name.
 using AgentOptionValues = std::map<std::string, std::string>;
 
-/// What was given on the command line, and then in its file of options.
+/// The values from the command line, then from its file of options.
 struct AgentArguments {
-  CLI::App* command = nullptr;  ///< that reads them
+  CLI::App* command = nullptr;  ///< command that reads them
   AgentOptionValues values;
-  std::string config;  ///< that file (option_file.h)
+  std::string config;  ///< path of that file (option_file.h)
   TokenRequest token;  ///< of `token issue`
 };
 
 std::string agent_description();
-/// \param name  how the command is called: "harpe agent"
+/// \param name  of the command: "harpe agent"
 std::string agent_examples(const std::string& name);
 
 /// Adds the options of the agent to `agent`, and below it the commands for its tokens.
-/// \param issue  what runs for `token issue`
+/// \param issue  the action of `token issue`
 void add_agent_options(Commands& commands, CLI::App& agent,
                        const std::shared_ptr<AgentArguments>& arguments, Action issue);
 

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// How the command line of a program is described, read and run.
+/// Description, parsing and execution of the command line of a program.
 
 #include <functional>
 #include <memory>
@@ -20,7 +20,7 @@ class Option;
 
 namespace harpe::command {
 
-/// What a subcommand has to say when it succeeded: for people, or as one JSON document.
+/// The output of a successful subcommand: for people, and as one JSON document.
 struct Outcome {
   std::string text;
   std::string json;
@@ -30,10 +30,10 @@ struct Outcome {
 /// Runs a subcommand whose options have been read.
 using Action = std::function<Result<Outcome>(Console&)>;
 
-/// The command line of a program: the root command with its subcommands, and what runs for each.
+/// The command line of a program: the root command with its subcommands, and their actions.
 class Commands {
  public:
-  /// The root command alone, described as a subcommand is (see add()).
+  /// Creates only the root command; its arguments are those of add().
   Commands(const std::string& name, const std::string& description, const std::string& examples,
            Action action = {});
   ~Commands();
@@ -43,40 +43,40 @@ class Commands {
   CLI::App& root() { return *root_; }
   const CLI::App& root() const { return *root_; }
 
-  /// A subcommand of `parent`. The first line of `description` says in a few words what it does;
-  /// `examples` has one command line a line. With an action it also takes `--json`.
+  /// Adds a subcommand of `parent`. The first line of `description` is a short summary; `examples`
+  /// has one command line per line. With an action the subcommand also takes `--json`.
   CLI::App& add(CLI::App& parent, const std::string& name, const std::string& description,
                 const std::string& examples, Action action = {});
 
-  /// Lets `app` take a command line of others after `--`, whatever words it has. `app` gets an
-  /// entry in its help.
+  /// Lets `app` take another program's command line after `--`, with any words. Adds an entry to
+  /// the help of `app`.
   void let_command_follow(CLI::App& app, const std::string& help);
-  /// Cuts `--` and what follows off the arguments, where the subcommand they name takes it.
+  /// Removes `--` and the words after it from the arguments, if their subcommand takes them.
   void take_following_command(std::vector<std::string>& arguments);
-  /// What followed `--`.
+  /// Returns the words after `--`.
   const std::vector<std::string>& following_command() const { return following_; }
-  /// Standard output belongs to the command that follows `app`: Harpe's own JSON goes to standard
+  /// Leaves standard output to the command that follows `app`: Harpe's own JSON goes to standard
   /// error.
   void leave_output_to_command(const CLI::App& app);
-  /// Whether it does so with these arguments.
+  /// Returns true if standard output is left to the command with these arguments.
   bool leaves_output(const std::vector<std::string>& arguments) const;
 
-  /// The innermost subcommand that was given on the command line (the root when there is none).
+  /// Returns the innermost subcommand given on the command line (the root if there is none).
   CLI::App& chosen();
-  /// What runs for a subcommand; empty when it only groups others.
+  /// Returns the action of a subcommand; empty if it only groups others.
   Action action(const CLI::App& command) const;
 
-  /// Which program has the subcommands that this one lacks, and how to get it; empty: there is
-  /// none.
+  /// Sets the name of the program that has the subcommands which this program lacks, and how to get
+  /// it; empty if there is none.
   void set_rest(std::string where) { rest_ = std::move(where); }
   const std::string& rest() const { return rest_; }
 
-  /// The arguments of this run as they were given, for an action that hands them on.
+  /// Returns the original arguments of this run, for an action that passes them on.
   const std::vector<std::string>& arguments() const { return arguments_; }
   void keep_arguments(std::vector<std::string> arguments) { arguments_ = std::move(arguments); }
-  /// The command line of this run as it can be typed again, without --json and the options
-  /// `outputs`, whose values say where to write, and with passwords in URLs replaced by "...": for
-  /// what a file says of its making.
+  /// Returns the command line of this run in a form that can be typed again, without --json and the
+  /// options `outputs`, which name output files, and with passwords in URLs replaced by "...". For
+  /// files that state how they were made.
   std::string command_line(std::span<const std::string_view> outputs) const;
 
  private:
@@ -94,13 +94,13 @@ class Commands {
 /// \param example  words of a subcommand: "schedule show"
 void add_man_command(Commands& commands, const std::string& example);
 
-/// "harpe 0.9.0", of whichever program this is.
+/// Returns, for example, "harpe 0.9.0", with the name of this program.
 std::string program_version(const Commands& commands);
 
 /// Describes the command line of a program.
 using MakeCommands = std::function<std::unique_ptr<Commands>()>;
 
-/// Runs a program with these arguments; returns the exit status. Nothing is thrown.
+/// Runs a program with these arguments. Returns the exit status. Does not throw.
 int run_program(const MakeCommands& make, const std::vector<std::string>& arguments,
                 Console& console);
 

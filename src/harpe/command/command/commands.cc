@@ -17,7 +17,7 @@ namespace {
 
 constexpr const char* kGeneral = "General";
 
-/// The words that name a subcommand: {"profile", "measure"}.
+/// Returns the words that name a subcommand: {"profile", "measure"}.
 std::vector<std::string> words_of(const CLI::App& app) {
   if (app.get_parent() == nullptr) return {};
   std::vector<std::string> words = words_of(*app.get_parent());
@@ -48,7 +48,7 @@ int report(const Error& error, Console& console) {
   return exit_status(error.code);
 }
 
-/// A JSON object with what the command warned of as its last member.
+/// Adds the command's warnings to a JSON object, as its last member.
 std::string with_warnings(const std::string& json, const std::vector<std::string>& warnings) {
   if (warnings.empty()) return json;
   Json document = json_or_discarded(json);
@@ -57,7 +57,7 @@ std::string with_warnings(const std::string& json, const std::vector<std::string
   return json_text(document);
 }
 
-/// Parses the arguments. Returns an exit status when all is said already.
+/// Parses the arguments. Returns an exit status if all output was already written.
 std::optional<int> parse(Commands& commands, const std::vector<std::string>& arguments,
                          Console& console) {
   if (const Status given = check_values(commands.root(), arguments); !given.ok()) {
@@ -82,7 +82,7 @@ std::optional<int> parse(Commands& commands, const std::vector<std::string>& arg
   return std::nullopt;
 }
 
-/// A word as a POSIX shell reads it back.
+/// Quotes a word for a POSIX shell.
 std::string shell_word(const std::string& word) {
   constexpr std::string_view kPlain =
       "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_./:,=+%@";
@@ -94,7 +94,7 @@ std::string shell_word(const std::string& word) {
   return quoted + "'";
 }
 
-/// http://name:password@host becomes http://name:...@host.
+/// Replaces the password: http://name:password@host becomes http://name:...@host.
 std::string without_password(std::string word) {
   const std::size_t scheme = word.find("://");
   if (scheme == std::string::npos) return word;
@@ -151,7 +151,7 @@ void Commands::describe(CLI::App& app, const std::string& examples, Action actio
     app.require_subcommand(0, 1);
     return;
   }
-  // Looked for before parsing, so that diagnostics of the command line come as JSON, too.
+  // Detected before parsing, so that errors of the command line are JSON, too.
   app.add_flag_callback(
          "--json", [] {}, "Print the result, or what is wrong, as JSON on standard output")
       ->group(kGeneral);
@@ -222,7 +222,8 @@ std::string Commands::command_line(std::span<const std::string_view> outputs) co
 
 int run_program(const MakeCommands& make, const std::vector<std::string>& given, Console& console) {
   std::vector<std::string> arguments = given;
-  if (!arguments.empty() && arguments.front() == "help") {  // harpe help plan: harpe plan --help
+  if (!arguments.empty() &&
+      arguments.front() == "help") {  // harpe help plan equals harpe plan --help
     arguments.erase(arguments.begin());
     arguments.emplace_back("--help");
   } else if (!arguments.empty() && arguments.front() == "version") {

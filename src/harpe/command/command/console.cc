@@ -31,7 +31,7 @@ bool is_dumb_terminal() {
   return term == nullptr || std::string_view(term) == "dumb";
 }
 
-/// The locale's encoding, by the first of its variables that is set, as POSIX has it.
+/// Returns true if the locale's encoding is UTF-8. The first variable that is set counts (POSIX).
 bool says_utf8() {
   for (const char* variable : {"LC_ALL", "LC_CTYPE", "LANG"}) {
     if (!is_set(variable)) continue;

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Where a command writes: streams, what of them is a terminal, and a progress bar.
+/// Output of a command: its streams, their terminals, and a progress bar.
 
 #include <signal.h>
 
@@ -20,40 +20,41 @@ enum class Paint : unsigned char { kBold, kGreen, kYellow, kRed, kDim };
 struct Console {
   std::ostream& out;
   std::ostream& err;
-  bool colour_out = false;       ///< standard output shows colours
-  bool colour_err = false;       ///< standard error shows colours
-  bool out_is_terminal = false;  ///< one on which lines can be replaced; NO_COLOR is no matter
-  bool show_progress = false;    ///< standard error is a terminal
-  bool utf8 = true;              ///< the locale says that terminals show UTF-8
-  int width = 100;               ///< columns of the terminal, or a usual value
-  bool json = false;             ///< results and errors as JSON, on `out`
-  bool out_is_others = false;    ///< a command that is run owns `out`: JSON goes to `err`
+  bool colour_out = false;  ///< standard output shows colours
+  bool colour_err = false;  ///< standard error shows colours
+  /// Terminal on which lines can be replaced, regardless of NO_COLOR.
+  bool out_is_terminal = false;
+  bool show_progress = false;              ///< standard error is a terminal
+  bool utf8 = true;                        ///< the locale's encoding is UTF-8
+  int width = 100;                         ///< columns of the terminal, or a default
+  bool json = false;                       ///< results and errors as JSON, on `out`
+  bool out_is_others = false;              ///< a child command owns `out`: JSON goes to `err`
   std::vector<std::string> warnings = {};  ///< see warn()
 
-  /// Says what the user may not have meant, though the command goes on: on `err` at once, or in the
-  /// JSON of the result or error as its member "warnings".
+  /// Warns of a possible mistake of the user without ending the command: at once on `err`, or in
+  /// the member "warnings" of the JSON of the result or error.
   void warn(std::string sentence);
 
-  /// The streams of this process: colours only on a terminal, never with NO_COLOR set or
-  /// TERM=dumb.
+  /// Returns the streams of this process, with colours only on a terminal, and never with NO_COLOR
+  /// set or TERM=dumb.
   static Console of_process();
 };
 
 struct TerminalSize {
-  int columns = 80, lines = 0;  ///< 0: not known
+  int columns = 80, lines = 0;  ///< 0 if unknown
 };
-/// Of the terminal behind a descriptor as it is now: what it says, else the environment's COLUMNS,
-/// else 80 columns.
+/// Returns the current size of the terminal of a descriptor; if it has none, the environment's
+/// COLUMNS, otherwise 80 columns.
 TerminalSize terminal_size(int descriptor = 1);
 
-/// "14:03:59", local time.
+/// Returns the local time: "14:03:59".
 std::string time_of_day();
 
-/// `text` in a colour where `coloured`, else as it is.
+/// Returns `text` in a colour if `coloured`, otherwise unchanged.
 std::string painted(std::string_view text, Paint paint, bool coloured);
 
-/// A bar on standard error for work that takes over a second. Writes nothing before, nothing when
-/// standard error is no terminal, and wipes itself at the end.
+/// A bar on standard error for work that takes over a second. Writes nothing in the first second,
+/// or if standard error is not a terminal, and removes itself at the end.
 class ProgressBar {
  public:
   ProgressBar(Console& console, std::string label);
@@ -61,7 +62,7 @@ class ProgressBar {
   ProgressBar(const ProgressBar&) = delete;
   ProgressBar& operator=(const ProgressBar&) = delete;
 
-  /// Shows the fraction done, 0 to 1, and behind it how things stand.
+  /// Shows the completed fraction, 0 to 1, followed by `standing`, the current state.
   void update(double fraction, std::string_view standing = {});
 
  private:
@@ -73,9 +74,9 @@ class ProgressBar {
   bool visible_ = false;
 };
 
-/// Lets Ctrl-C end a wait and not the process, for commands that report or restore something at
-/// their end. While it lives, `wait` returns SIGINT, SIGTERM and SIGHUP; SIGTSTP and other signals
-/// keep their effect. Construct it before any thread starts. Not thread-safe.
+/// A scope in which Ctrl-C ends a wait but not the process, for commands that report or restore
+/// something at their end. In it, `wait` returns at SIGINT, SIGTERM and SIGHUP; SIGTSTP and other
+/// signals keep their effect. Construct it before any thread starts. Not thread-safe.
 class InterruptScope {
  public:
   InterruptScope();
@@ -83,11 +84,11 @@ class InterruptScope {
   InterruptScope(const InterruptScope&) = delete;
   InterruptScope& operator=(const InterruptScope&) = delete;
 
-  /// Waits that long, or until a signal; returns whether one came, now or before.
+  /// Waits that long, or until a signal. Returns true if a signal has arrived, now or before.
   bool wait(Seconds time);
-  /// Whether one came.
+  /// Returns true if a signal has arrived.
   bool interrupted() { return wait({0}); }
-  /// The signal that came, or 0.
+  /// Returns the signal that arrived, or 0.
   int signal() const { return signal_; }
 
  private:

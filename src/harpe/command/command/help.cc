@@ -28,7 +28,7 @@ std::string usage(const CLI::App& command) {
   return text;
 }
 
-/// The description after its first line.
+/// Returns the description after its first line.
 std::string details(const CLI::App& command) {
   const std::string text = command.get_description();
   const std::size_t end = text.find('\n');
@@ -49,7 +49,7 @@ std::string row(const std::string& names, const std::string& description,
   return text;
 }
 
-/// Another spelling that older command lines have; taken, but not shown.
+/// Returns true for an old spelling of an option, which is accepted but not shown.
 bool is_old_spelling(const std::string& name) {
   return name == "microbatches";
 }
@@ -69,7 +69,7 @@ std::string name_and_aliases(const CLI::App& command) {
   return text;
 }
 
-/// Groups in order of their first option.
+/// Returns the groups in the order of their first options.
 std::vector<std::string> groups_of(const std::vector<OptionHelp>& options) {
   std::vector<std::string> groups;
   for (const OptionHelp& option : options) {
@@ -80,7 +80,7 @@ std::vector<std::string> groups_of(const std::vector<OptionHelp>& options) {
   return groups;
 }
 
-/// Text for roff: a leading dot or quote is no request, a hyphen stays one.
+/// Returns the text escaped for roff: a leading dot or quote is not a request, a hyphen is kept.
 std::string roff(const std::string& text) {
   std::string safe;
   if (text.starts_with('.') || text.starts_with('\'')) safe = "\\&";
@@ -110,7 +110,7 @@ std::string brief(const CLI::App& command) {
 
 std::vector<OptionHelp> option_help(const CLI::App& command) {
   std::vector<OptionHelp> result;
-  std::vector<OptionHelp> general;  // help and --json, which every command has, come last
+  std::vector<OptionHelp> general;  // help and --json, which every command has, are last
   for (const CLI::Option* option : command.get_options()) {
     OptionHelp help{.names = {},
                     .value = option->get_items_expected_max() == 0 ? "" : option->get_type_name(),
@@ -272,7 +272,7 @@ bool takes_file(const CLI::App& command) {
   });
 }
 
-/// The subcommands that do what `word` says: "'profile' or 'run'" for "measure".
+/// Returns the subcommands described by `word`: "'profile' or 'run'" for "measure".
 std::string doing(const CLI::App& command, const std::string& word) {
   std::vector<std::string> names;
   for (const CLI::App* sub : subcommands(command)) {
@@ -308,7 +308,7 @@ std::string unknown_subcommand(const CLI::App& command, const std::string& word,
   return message;
 }
 
-/// Words that nothing takes, those of the subcommand first: its parents get what follows "--".
+/// Returns the unknown words, those of the subcommand first: its parents get the words after "--".
 std::vector<std::string> unknown_words(const CLI::App& command) {
   std::vector<std::string> words;
   for (const CLI::App* at = &command; at != nullptr; at = at->get_parent())
@@ -316,7 +316,7 @@ std::vector<std::string> unknown_words(const CLI::App& command) {
   return words;
 }
 
-/// Says what is wrong with words that no option takes, and what may have been meant.
+/// Adds an error for the unknown words, with a suggestion if there is one.
 void add_unknown_words(const CLI::App& command, const std::vector<std::string>& words,
                        const std::string& rest, Error& error) {
   for (const std::string& word : words) {
@@ -350,7 +350,8 @@ void add_missing(const CLI::App& command, Error& error) {
   }
 }
 
-/// An option whose value or number of values the parser refused, by the beginning of its message.
+/// Returns the error of an option with a wrong value or number of values, which the beginning of
+/// the parser's message names; empty if there is none.
 std::string about_values(const CLI::App& command, const std::string& message) {
   for (const CLI::Option* option : command.get_options()) {
     const std::string name = display_name(*option);
@@ -372,7 +373,7 @@ std::string about_values(const CLI::App& command, const std::string& message) {
   return {};
 }
 
-/// "A requires B" and "A excludes B" of the parser.
+/// Returns the error for "A requires B" or "A excludes B" of the parser.
 std::string about_two(const std::string& message, const std::string& verb, bool needs) {
   const std::size_t at = message.find(verb);
   if (at == std::string::npos) return {};
@@ -391,7 +392,7 @@ std::string in_own_words(const CLI::App& command, const CLI::ParseError& error) 
              dynamic_cast<const CLI::ConversionError*>(&error) != nullptr) {
     own = about_values(command, message);
   } else if (dynamic_cast<const CLI::ValidationError*>(&error) != nullptr) {
-    own = message;  // of Harpe's own readers; the names of an option stand before it
+    own = message;  // from Harpe's own parsers, after the names of an option
     const std::size_t colon = own.find(": "), comma = own.find(',');
     if (own.starts_with('-') && comma < colon) own.erase(comma, colon - comma);
     if (const std::size_t at = own.find("Value "); at != std::string::npos) {
@@ -407,8 +408,8 @@ std::string in_own_words(const CLI::App& command, const CLI::ParseError& error) 
              : own;
 }
 
-/// Options that nothing takes and that stand before the first word of the command to run: that word
-/// is most likely the value of such an option.
+/// Returns the unknown options before the first word of the command to run: that word is most
+/// likely the value of such an option.
 std::vector<std::string> unknown_options_before_command(const CLI::App& command,
                                                         const std::vector<std::string>& arguments) {
   const CLI::Option* const words = command.get_option_no_throw(kFollowingCommand);

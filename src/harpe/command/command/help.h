@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Help and man pages, both from the same description of the commands.
+/// Help and manual pages, both from the same description of the commands.
 
 #include <CLI/CLI.hpp>
 #include <filesystem>
@@ -12,7 +12,7 @@
 
 namespace harpe::command {
 
-/// One option or positional argument, as help shows it.
+/// One option or positional argument in help.
 struct OptionHelp {
   std::vector<std::string> names;  ///< "--out", "-o"; the bare name of a positional argument
   std::string value;               ///< "FILE"; empty for a flag
@@ -23,35 +23,34 @@ struct OptionHelp {
 };
 
 std::vector<OptionHelp> option_help(const CLI::App& command);
-/// Direct subcommands, in the order they were added.
+/// Returns the direct subcommands, in the order they were added.
 std::vector<const CLI::App*> subcommands(const CLI::App& command);
-/// "harpe schedule show".
+/// Returns, for example, "harpe schedule show".
 std::string full_name(const CLI::App& command);
-/// The first line of a description.
+/// Returns the first line of a description.
 std::string brief(const CLI::App& command);
-/// The subcommand of `root` named by words ("schedule", "show"), or an error that names the
-/// nearest.
+/// Returns the subcommand of `root` with these words ("schedule", "show"). Errors name the nearest.
 Result<const CLI::App*> find_command(const CLI::App& root, const std::vector<std::string>& words);
 
-/// What `--help` prints: at most 80 columns.
+/// Returns the output of `--help`, with at most 80 columns.
 std::string help_text(const CLI::App& command);
-/// Where the pages are that programs name docs/..., as the end of a program's help; empty where
-/// they are not below the folder of the executable at `own` (a wheel) or its prefix.
+/// Returns the path of the pages that programs name docs/..., for the end of a program's help;
+/// empty if they are not below the folder of the executable at `own` (a wheel) or below its prefix.
 std::string documentation_text(const std::filesystem::path& own);
-/// The manual page (section 1) in roff.
+/// Returns the manual page (section 1) in roff.
 std::string man_page(const CLI::App& command);
 
-// What is wrong with a command line, in words of Harpe: the parser's own texts reach no user. Only
-// for `.cc` files.
+// Errors of a command line in Harpe's words: the parser's own texts never reach a user. Include
+// only in `.cc` files.
 
-/// The name of the command line that follows `--`, in help and errors.
+/// The name, in help and errors, of the command line that follows `--`.
 inline constexpr const char* kFollowingCommand = "COMMAND";
 
-/// Refuses `--name=` without a value, for which the parser would take the next word, and a value
-/// for a switch.
+/// Refuses `--name=` without a value, because the parser would take the next word as the value, and
+/// a value for a switch.
 Status check_values(const CLI::App& root, const std::vector<std::string>& arguments);
 
-/// What the parser threw, with all words that no option takes and all options that are missing.
+/// Returns the error of an exception of the parser, with all unknown words and all missing options.
 Error command_line_error(Commands& commands, const CLI::ParseError& error);
 
 }  // namespace harpe::command

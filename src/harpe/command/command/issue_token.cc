@@ -57,7 +57,7 @@ Result<Outcome> issue_token(const TokenRequest& arguments,
                   .job = arguments.job.empty() ? std::nullopt : std::optional(arguments.job),
                   .id = id,
                   .issued = now});
-  // No token leaves that would be refused.
+  // A token that would be refused is not issued.
   if (const auto accepted = keys->verify(token, now); !accepted.ok()) {
     return Error::invalid("this token would be refused: " + accepted.error().text() +
                           " Give a shorter --user or fewer scopes");

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Tokens that the agent and the server know their clients by, as subcommands sign them.
+/// Tokens by which the agent and the server identify their clients, as signed by subcommands.
 
 #include <string>
 #include <vector>
@@ -10,13 +10,13 @@
 
 namespace harpe::command {
 
-/// Options of `token issue`, as given.
+/// Options of `token issue`, unchanged.
 struct TokenRequest {
   std::string key, user, scopes, expires = "1h";
-  std::string job;  ///< the one that it is for; empty: all
+  std::string job;  ///< the only job that it is valid for; empty: all
 };
 
-/// Signs a token. Refuses scopes that are not among the known ones.
+/// Signs a token. Fails if a scope is not among the known ones.
 Result<Outcome> issue_token(const TokenRequest& request,
                             const std::vector<std::string>& known_scopes);
 

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// JSON documents that commands print. Only for `.cc` files.
+/// JSON documents that commands print. Include only in `.cc` files.
 
 #include <nlohmann/json.hpp>
 #include <string>
@@ -11,22 +11,22 @@
 
 namespace harpe::command {
 
-/// Keys stay in the order they were written.
+/// Keys stay in the order in which they were added.
 using Json = nlohmann::ordered_json;
 
-/// The document with a line end; bytes that are not UTF-8 are replaced.
+/// Returns the document with a line end; bytes that are not UTF-8 are replaced.
 inline std::string json_text(const Json& document) {
   return json_lines(document, 2) + "\n";
 }
 
-/// A response of a server as `json_text` would write it; as it is, where it is no JSON.
+/// Returns a server's response in the format of `json_text`; unchanged if it is not JSON.
 inline std::string indented(const std::string& json) {
   const Json document = json_or_discarded(json);
   return document.is_discarded() ? json : json_text(document);
 }
 
-/// {"error": {"code": ..., "diagnostics": [{"file", "line", "column", "message"}]}}; what is not
-/// known is null. What the command warned of before it failed stands beside it as "warnings".
+/// Returns {"error": {"code": ..., "diagnostics": [{"file", "line", "column", "message"}]}}, with
+/// null for unknown values. Warnings before the failure are beside it as "warnings".
 std::string error_json(const Error& error, const std::vector<std::string>& warnings = {});
 
 }  // namespace harpe::command

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Results that took long to compute or measure, written also where their disk is full.
+/// Results that took long to compute or measure, which are also kept if their disk is full.
 
 #include <filesystem>
 #include <functional>
@@ -15,7 +15,7 @@ namespace harpe::command {
 /// A result on disk.
 struct KeptResult {
   std::filesystem::path at;
-  /// If it is in another place than the user asked for: why, and where, as a message to the user.
+  /// If the result is not where the user requested it: the reason and its path, as a message.
   std::optional<Error> trouble;
 };
 
@@ -25,7 +25,7 @@ struct KeptResult {
 Result<KeptResult> write_or_keep(const std::filesystem::path& place,
                                  const std::function<Status(const std::filesystem::path&)>& write);
 
-/// If the result is not in its place, prints a warning, and lets the command fail after its output.
+/// If the result is not in its place, warns, and makes the command fail after its output.
 void report_kept(const Result<KeptResult>& kept, Console& console, Outcome& outcome);
 
 /// Writes `content` by `write_or_keep` and reports by `report_kept`.

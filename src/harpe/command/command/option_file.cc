@@ -28,13 +28,13 @@ bool takes_several(const CLI::Option& option) {
   return option.get_items_expected_max() > 1;
 }
 
-/// As on the command line; numbers as they were written.
+/// Returns the value as on the command line, with numbers as written; nullopt for other types.
 std::optional<std::string> text_of(const JsonValue& value) {
   if (value.type == Type::kString || value.type == Type::kNumber) return value.string;
   return std::nullopt;
 }
 
-/// Of an option that is no flag: its values, or nothing where the file has something else.
+/// Returns the values of an option that is not a flag; nullopt if the file has another type.
 std::optional<std::vector<std::string>> values_of(const JsonValue& value, bool several) {
   std::vector<std::string> values;
   if (value.type == Type::kArray && several) {
@@ -76,7 +76,8 @@ class OptionTaker {
   }
 
  private:
-  /// Help, the version and --json are about one run, not about how a command is set up.
+  /// Returns false for help, the version and --json, which are about one run and not about the
+  /// setup of a command.
   static bool may_stand_in_file(const CLI::Option& option) {
     return option.get_configurable() && option.get_group() != "General" && !option.get_positional();
   }
@@ -123,7 +124,7 @@ class OptionTaker {
     }
   }
 
-  /// What a reader says begins with the names of its option.
+  /// Returns the error under the name of the key: a parser's error begins with the option's names.
   static std::string why(const std::string& key, const CLI::Option& option,
                          const CLI::ParseError& refused) {
     if (dynamic_cast<const CLI::ValidationError*>(&refused) != nullptr) {

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Options of subcommands whose values are parsed by Harpe's own readers. Only for `.cc` files.
+/// Options of subcommands with values parsed by Harpe's own readers. Include only in `.cc` files.
 
 #include <CLI/CLI.hpp>
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace harpe::command {
 
-/// Puts options and flags that are added while this object lives into a group of the help.
+/// A scope in which options and flags are added to a group of the help.
 class OptionGroup {
  public:
   OptionGroup(CLI::App& app, const std::string& name)
@@ -24,8 +24,8 @@ class OptionGroup {
   std::string before_;
 };
 
-/// Adds an option whose text `parse` turns into a `Result`; an error ends the command line.
-/// \param value_name  what the value is, in capitals, with its unit: "SECONDS".
+/// Adds an option whose text `parse` converts to a `Result`; an error ends the command line.
+/// \param value_name  name of the value in capitals, with its unit: "SECONDS"
 template <class T, class Parse>
 CLI::Option* add_parsed(CLI::App& app, const std::string& names, const std::string& value_name,
                         const std::string& help, T& target, Parse parse) {
@@ -37,7 +37,7 @@ CLI::Option* add_parsed(CLI::App& app, const std::string& names, const std::stri
   return app.add_option_function<std::string>(names, read, help)->type_name(value_name);
 }
 
-/// The same for text and paths, which are taken as they are.
+/// Adds an option whose text or path is not parsed.
 template <class T>
 CLI::Option* add_text(CLI::App& app, const std::string& names, const std::string& value_name,
                       const std::string& help, T& target) {
@@ -53,7 +53,7 @@ CLI::Option* add_text(CLI::App& app, const std::string& names, const std::string
 }
 
 /// Adds a required positional argument.
-/// \param value_name  what the value is, such as "plan.json"; empty: the same as `name`
+/// \param value_name  name of the value, such as "plan.json"; empty: the same as `name`
 inline CLI::Option* add_argument(CLI::App& app, const std::string& name, const std::string& help,
                                  std::string& target, const std::string& value_name = {}) {
   return app.add_option(name, target, help)

@@ -17,9 +17,9 @@ bool continues_character(char byte) {
   return (static_cast<unsigned char>(byte) & 0xC0U) == 0x80U;
 }
 
-/// A column of a table as it is printed.
+/// A displayed column of a table.
 struct ShownColumn {
-  std::size_t index = 0;  ///< of the table's columns
+  std::size_t index = 0;  ///< in the table's columns
   std::size_t natural = 0;
   std::size_t width = 0;
 };
@@ -57,7 +57,7 @@ std::vector<ShownColumn> fitted(const Table& table, std::size_t limit) {
   return shown;
 }
 
-/// Returns the lines of the table with these columns alone.
+/// Returns the lines of the table with only these columns.
 std::string text_of_columns(const Table& table, const std::vector<ShownColumn>& columns,
                             bool coloured) {
   const auto line_of = [&](const auto& cell) {
@@ -171,7 +171,7 @@ std::string Table::text(bool coloured, int width) const {
   std::string result;
   std::vector<ShownColumn> group;
   for (const ShownColumn& column : fitted(*this, limit)) {
-    // A table has at least one column beside the first, however wide.
+    // A table has at least one column in addition to the first, however wide.
     if (group.size() > 1 && width_of(group) + kGap + column.width > limit) {
       result += text_of_columns(*this, group, coloured) + '\n';
       group.resize(1);

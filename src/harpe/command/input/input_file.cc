@@ -12,10 +12,10 @@ namespace harpe::command {
 namespace {
 
 constexpr std::size_t kChunk = 1 << 16;
-// The largest window, and only gzip data, not those of zlib (zlib's manual, inflateInit2).
+// The largest window, and gzip format only, not zlib format (zlib's manual, inflateInit2).
 constexpr int kWindowBits = 15 + 16;
 
-/// Owns the state of zlib.
+/// Owner of zlib's state.
 class Inflater {
  public:
   Inflater() {
@@ -25,17 +25,17 @@ class Inflater {
   Inflater& operator=(const Inflater&) = delete;
   ~Inflater() { inflateEnd(&stream_); }
 
-  /// Begins the next member.
+  /// Starts the next member.
   void restart() { inflateReset(&stream_); }
 
-  /// Decompresses from the front of `bytes`, and removes what was used. Appends at most `kChunk`
-  /// bytes to `content`. Returns what zlib returns.
+  /// Decompresses from the front of `bytes`, and removes the bytes used. Appends at most `kChunk`
+  /// bytes to `content`. Returns zlib's return value.
   int step(std::string_view& bytes, std::string& content) {
     const std::size_t size = content.size();
     const auto given =
         static_cast<uInt>(std::min<std::size_t>(bytes.size(), std::numeric_limits<uInt>::max()));
     content.resize(size + kChunk);
-    // zlib does not write to its input; it asks for a pointer that could.
+    // zlib does not write to its input, although its pointer is not const.
     stream_.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(bytes.data()));
     stream_.avail_in = given;
     stream_.next_out = reinterpret_cast<Bytef*>(content.data() + size);
@@ -46,7 +46,7 @@ class Inflater {
     return result;
   }
 
-  /// The reason of the last failure: "invalid block type".
+  /// Returns the reason of the last failure, such as "invalid block type".
   std::string reason() const { return stream_.msg != nullptr ? stream_.msg : "invalid data"; }
 
  private:

@@ -25,15 +25,15 @@ namespace harpe::command {
 namespace {
 
 struct BacktestView {
-  std::string file, train_file;  ///< empty: not given
+  std::string file, train_file;  ///< empty if not given
   carbon::IntensitySeries series;
   lab::BacktestOptions options;
   lab::BacktestResult result;
-  std::optional<lab::BacktestResult> without_exogenous;  ///< where exogenous values were given
+  std::optional<lab::BacktestResult> without_exogenous;  ///< if exogenous values were given
   std::optional<lab::ChaseForecast> chase;
 };
 
-/// Null where no forecast had an interval.
+/// Returns the value; null if no forecast had an interval.
 Json of_intervals(const lab::ForecastFigures& figures, double value) {
   return figures.intervals > 0 ? Json(value) : Json();
 }
@@ -59,7 +59,7 @@ Json ratios_json(const lab::BacktestResult& result) {
   return ratios;
 }
 
-/// "2022-01": share of values within their intervals.
+/// Returns the share of values within their intervals, by month such as "2022-01".
 Json coverage_json(const lab::BacktestResult& result) {
   Json months = Json::object();
   for (const auto& [month, figures] : result.by_month) {
@@ -168,7 +168,7 @@ std::string backtest_json(const BacktestView& view) {
   return json_text(document);
 }
 
-/// A line a horizon.
+/// Returns one line for each horizon.
 std::string backtest_csv(const BacktestView& view) {
   std::string text =
       "horizon_h,forecasts,percentage_error,same_hour_percentage_error,"
@@ -181,7 +181,7 @@ std::string backtest_csv(const BacktestView& view) {
                                figures.absolute_error, figures.bias}) {
       text += "," + shortest(value);
     }
-    // Empty where no forecast had an interval.
+    // Empty if no forecast had an interval.
     for (const double value : {figures.coverage, figures.width, figures.pinball}) {
       text += "," + (figures.intervals > 0 ? shortest(value) : "");
     }
@@ -206,7 +206,7 @@ Result<std::vector<int>> parse_horizons(std::string_view text) {
   return hours;
 }
 
-/// With and without exogenous values, each on a thread of its own.
+/// Runs the backtest with and without exogenous values, each on its own thread.
 Status run_both(BacktestView& view, const carbon::IntensitySeries* earlier,
                 const carbon::ExogenousSeries* exogenous, Console& console) {
   Result<lab::BacktestResult> plain = lab::BacktestResult();

@@ -26,7 +26,7 @@ namespace {
 // Steps of the golden ratio spread any number of starts evenly over the year and over the hours of
 // the day.
 constexpr double kStartStep = 0.6180339887498949;
-// Enough for a word ahead; they take less time than the forecasts.
+// Enough for a first message; these starts take less time than the forecasts.
 constexpr std::size_t kForeseenStarts = 20;
 
 std::size_t start_of(std::size_t i, std::size_t starts) {
@@ -36,7 +36,7 @@ std::size_t start_of(std::size_t i, std::size_t starts) {
   return std::min(start, starts - 1);
 }
 
-/// \param run  of the number of a start, its outcome; called by several threads
+/// \param run  returns the outcome of a start, by its number; called by several threads
 template <class Run>
 auto outcomes_of(std::size_t count, Run run, const std::function<void(double)>& progress) {
   std::vector<decltype(run(std::size_t{}))> outcomes(count);
@@ -48,8 +48,8 @@ Seconds fastest_of(const std::vector<carbon::PieceCost>& choices) {
   return std::ranges::min(choices, {}, &carbon::PieceCost::time).time;
 }
 
-/// The outcome of `count` starts, the first of which are spread as evenly as all are.
-/// \param progress  told the fraction done, on the calling thread; may be empty
+/// Returns the outcomes of `count` starts, the first of which are spread as evenly as all of them.
+/// \param progress  called with the fraction done, on the calling thread; may be empty
 std::vector<lab::StartOutcome> run_starts(const lab::CarbonSimulation& simulation,
                                           std::size_t count,
                                           const std::function<void(double)>& progress) {
@@ -58,8 +58,8 @@ std::vector<lab::StartOutcome> run_starts(const lab::CarbonSimulation& simulatio
       count, [&](std::size_t i) { return simulation.at(start_of(i, starts)); }, progress);
 }
 
-/// The first of these starts, at most 20, without a forecast. Of prices (`is_price`) shares are of
-/// the mean cost.
+/// Returns the prospect of the first of these starts, at most 20, without a forecast. For prices
+/// (`is_price`), shares are of the mean cost.
 Prospect foresee(const lab::CarbonSimulation& simulation, std::size_t count, bool is_price) {
   const std::size_t starts = simulation.starts();
   const auto outcomes =
@@ -99,7 +99,7 @@ Result<lab::CarbonJob> under_control(const lab::CarbonJob& job,
   return changed;
 }
 
-// Of what is held while it pauses, where it is not given.
+// Power during a pause if it is not given, as a share of the fastest choice's power.
 constexpr double kAssumedIdleShare = 0.2;
 constexpr int kMostStarts = 100'000;
 
@@ -164,7 +164,7 @@ struct ComparedJob {
   lab::CarbonJob job;
 };
 
-/// The job under each control to compare with.
+/// Returns the job under each control to compare with.
 Result<std::vector<ComparedJob>> compared_jobs(const SimulateArguments& arguments,
                                                const lab::CarbonJob& job,
                                                const PaceChoices& choices) {

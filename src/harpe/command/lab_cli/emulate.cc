@@ -27,7 +27,7 @@
 namespace harpe::command {
 namespace {
 
-/// Refuses options that have no effect without another one.
+/// Fails if an option is given without the option that it needs.
 Status check_pairs(const EmulateArguments& arguments) {
   Diagnostics diagnostics;
   if (arguments.checkpoint_time > Seconds{0} && arguments.checkpoint_every == 0)
@@ -38,7 +38,7 @@ Status check_pairs(const EmulateArguments& arguments) {
   return ok_status();
 }
 
-/// Returns "A pipeline is 20 % slower for 1 d of every 3 d, another one each time".
+/// Returns text such as "A pipeline is 20 % slower for 1 d of every 3 d, another one each time".
 std::string words_of(const lab::RecurringStraggler& one) {
   std::string text = one.pipeline ? "Pipeline " + std::to_string(*one.pipeline) : "A pipeline";
   text += one.held_to > Megahertz{0}
@@ -62,7 +62,7 @@ void warn_of_small_shares(const EmulateArguments& arguments, Console& console) {
   }
 }
 
-/// Reads the terms, their files among them.
+/// Reads the terms, including their files.
 Result<lab::EmulationTerms> read_terms(const EmulateArguments& arguments) {
   HARPE_TRY(check_pairs(arguments));
   lab::EmulationTerms terms{.stragglers = {.recurring = arguments.stragglers},
@@ -93,7 +93,7 @@ Result<lab::EmulationTerms> read_terms(const EmulateArguments& arguments) {
   return terms;
 }
 
-/// Returns what happens to the cluster, one sentence each.
+/// Returns sentences on the events of the cluster.
 std::vector<std::string> events_of(const EmulateArguments& arguments,
                                    const lab::EmulationTerms& terms) {
   std::vector<std::string> events;
@@ -110,7 +110,7 @@ std::vector<std::string> events_of(const EmulateArguments& arguments,
   return events;
 }
 
-/// Emulations with other seeds, by which the result is judged.
+/// Number of emulations with other seeds, which show the uncertainty of the result.
 constexpr int kOtherSeeds = 10;
 
 lab::ClusterShape shape_of(const PlanJob& job, const EmulateArguments& arguments) {
@@ -127,7 +127,7 @@ lab::ClusterShape shape_of(const PlanJob& job, const EmulateArguments& arguments
 Watts highest_power(const Profile& profile) {
   Watts highest{0};
   for (const InstructionProfile& entry : profile.entries()) {
-    if (entry.points.size() == 1) continue;  // of fixed time
+    if (entry.points.size() == 1) continue;  // fixed time
     for (const OperatingPoint& point : entry.points)
       highest = std::max(highest, point.energy / point.time);
   }
@@ -250,22 +250,22 @@ Status check_output(const EmulateArguments& arguments, const PlanJob& job) {
   return check_writable_directory(arguments.out);
 }
 
-/// Returns how much of the power is recorded if the command line does not say: three iterations,
-/// and what a spectrum needs.
+/// Returns the time whose power is recorded: as given on the command line, or three iterations
+/// within the limits of a spectrum.
 Seconds recorded_time(const EmulateArguments& arguments, const Planned& planned) {
   constexpr Seconds kLeast{180}, kMost{600};
   return arguments.power_time.value_or(
       std::clamp(3 * planned.all_max.iteration_time, kLeast, kMost));
 }
 
-/// The files that only `--out` needs.
+/// The files that only `--out` writes.
 struct EmulatedTables {
   std::string iterations, power;
   const char* power_name = kPower;
-  std::string metadata = {};  ///< of the power; empty: none
+  std::string metadata = {};  ///< of the power; empty if none
 };
 
-/// Emulates the training, and others with other seeds.
+/// Emulates the training, and repeats it with other seeds.
 Result<EmulatedTables> run_experiment(const Experiment& experiment,
                                       const EmulateArguments& arguments, const PageSource& source,
                                       EmulatedTrainingResult& result, Console& console) {
@@ -320,7 +320,7 @@ Result<WrittenFiles> write_files(const EmulateArguments& arguments,
   return write_output_files(arguments.out, files, {kPower, kPowerParquet, kMetadata});
 }
 
-/// Trains the same cluster with the decisions of a real job.
+/// Emulates the training on the same cluster by the decisions of a real job.
 Result<JobTrainingResult> trained_through_job(const Experiment& experiment,
                                               const EmulateArguments& arguments,
                                               const lab::ClusterShape& shape, Console& console) {

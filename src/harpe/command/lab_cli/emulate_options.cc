@@ -14,8 +14,8 @@
 namespace harpe::command {
 namespace {
 
-/// Returns false for keys whose place an option of this command takes, or that are for the files
-/// and searches of `harpe plan` alone.
+/// Returns false for keys that an option of this command replaces, and for keys of the files and
+/// searches of `harpe plan` alone.
 bool is_offered(const JobKey& key) {
   constexpr std::array<std::string_view, 10> kLeftOut = {
       "straggler",   "power-cap",      "gpu",      "out", "points", "certificate", "whole-trace",
@@ -30,7 +30,7 @@ Result<double> parse_slowdown(std::string_view text) {
   return Error::invalid("expected how slow it is, such as 20% or 1.2x, found " + in_quotes(text));
 }
 
-/// Reads one "key=value" of a straggler. `every` is the time from one begin to the next.
+/// Reads one "key=value" of a straggler. `every` is the time from one start to the next.
 Status read_part(std::string_view part, lab::RecurringStraggler& straggler, Seconds& every) {
   const std::size_t equals = part.find('=');
   const std::string_view key = trim(part.substr(0, equals));
@@ -125,7 +125,7 @@ void add_cluster_options(CLI::App& app, EmulateArguments& arguments) {
                "the truth. --iterations (default 500), with --straggler, --noise and --overhead");
 }
 
-/// Adds an option that may be given several times.
+/// Adds an option that can be given several times.
 void add_stragglers(CLI::App& app, const std::string& name, const std::string& type,
                     const std::string& help, std::vector<lab::RecurringStraggler>& stragglers,
                     Result<lab::RecurringStraggler> (*parse)(std::string_view)) {

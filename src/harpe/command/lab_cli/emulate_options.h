@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// The options of `harpe lab emulate`. Only for `.cc` files.
+/// The options of `harpe lab emulate`. Include only in `.cc` files.
 
 #include <cstdint>
 #include <memory>
@@ -18,7 +18,7 @@
 
 namespace harpe::command {
 
-/// What the command line says beside the job.
+/// The arguments of the command line, including those of the job.
 struct EmulateArguments : PlanJobArguments {
   CLI::App* command = nullptr;
   std::string config;  ///< a file of options
@@ -42,18 +42,19 @@ struct EmulateArguments : PlanJobArguments {
   std::string gpu;               ///< a name of `find_gpu_model`
   std::string out;
   std::optional<Seconds> power_time;  ///< recorded from the start
-  int power_pipelines = 1;            ///< whose nodes and GPUs are recorded, too
+  /// Number of pipelines whose nodes and GPUs are also recorded.
+  int power_pipelines = 1;
   PowerFormat power_format = PowerFormat::kTable;
 };
 
-/// Reads a straggler: "20%" or "1.2x", and what follows after commas: "pipeline=3", "every=3d",
-/// "for=1d", "random".
+/// Parses a straggler: "20%" or "1.2x", followed by comma-separated terms: "pipeline=3",
+/// "every=3d", "for=1d", "random".
 Result<lab::RecurringStraggler> parse_straggler(std::string_view text);
 
-/// Reads a throttled pipeline: its highest clock, "1260MHz", and what a straggler has after it.
+/// Parses a throttled pipeline: its highest clock, "1260MHz", followed by the terms of a straggler.
 Result<lab::RecurringStraggler> parse_throttle(std::string_view text);
 
-/// Adds the options, those of the job among them. Each may be given once, except `--straggler` and
+/// Adds the options, including those of the job. Each may be given once, except `--straggler` and
 /// `--throttle`.
 void add_emulate_options(CLI::App& app, const std::shared_ptr<EmulateArguments>& arguments);
 

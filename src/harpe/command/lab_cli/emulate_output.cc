@@ -18,10 +18,10 @@
 namespace harpe::command {
 namespace {
 
-/// Rows of the largest catalogue file: about 400 MB.
+/// Most rows of a catalogue file: about 400 MB.
 constexpr std::size_t kMostRows = 10'000'000;
 
-/// Returns a name for the run of letters, digits and '-', which needs no quotes in CSV.
+/// Returns a name of the run in letters, digits and '-', which needs no quotes in CSV.
 std::string run_id(const EmulatedTrainingResult& result) {
   std::string id = "emulated-" + result.title + "-seed-" + std::to_string(result.shape.seed);
   for (char& letter : id) {
@@ -40,7 +40,7 @@ std::string kilowatts(double watts) {
   return grouped(watts / 1000, 1) + " kW";
 }
 
-/// Power in each step under a name such as "node_0_w".
+/// Column of power, one value per step, with a name such as "node_0_w".
 struct PowerColumn {
   std::string name;
   std::vector<double> watts;
@@ -61,12 +61,12 @@ std::vector<PowerColumn> columns_of(const lab::PowerRecorder& harpe,
            harpe.gpu(static_cast<std::size_t>(p), static_cast<std::size_t>(stage))});
     }
   }
-  const std::size_t steps = columns.front().watts.size();  // of both policies there are as many
+  const std::size_t steps = columns.front().watts.size();  // both policies have the same number
   for (PowerColumn& column : columns) column.watts.resize(steps);
   return columns;
 }
 
-/// A policy with the words for it.
+/// A policy with its names.
 struct NamedTotals {
   std::string key, name;  ///< "all_max", "all-max"
   const lab::PolicyTotals* totals;
@@ -87,7 +87,7 @@ std::vector<NamedTotals> policies_of(const EmulatedTrainingResult& result) {
   return all;
 }
 
-/// What an iteration of one pipeline takes on average, all that happens in between included.
+/// Returns the mean cost of an iteration of one pipeline, including all events in between.
 carbon::IterationCost mean_cost(const EmulatedTrainingResult& result,
                                 const lab::PolicyTotals& totals) {
   const auto iterations = static_cast<double>(result.outcome.iterations);
@@ -107,15 +107,15 @@ ClusterCosts costs_of(const EmulatedTrainingResult& result) {
   return costs;
 }
 
-/// The bill of the site for so many tokens.
+/// Returns the bill of the site for this number of tokens.
 carbon::ClusterBill bill_of_tokens(const EmulatedTrainingResult& result,
                                    const lab::PolicyTotals& totals, double tokens) {
   return carbon::cluster_bill(result.cluster, result.gpus / result.shape.pipelines,
                               mean_cost(result, totals), tokens / *result.tokens);
 }
 
-/// Returns what a million tokens take, or more where that is little, one sentence; empty if it is
-/// not known how many tokens there are.
+/// Returns a sentence on the cost of a million tokens, or of more if that is little; empty if the
+/// number of tokens is unknown.
 std::string tokens_text(const EmulatedTrainingResult& result) {
   if (!result.tokens) return {};
   constexpr Joules kLittle{0.1 * 3.6e6};
@@ -138,7 +138,7 @@ std::string share_text(double share) {
   return percent_text(100 * share, 2);
 }
 
-/// Below that share the digits shown do not change.
+/// Share below which the displayed digits do not change.
 constexpr double kShown = 5e-5;
 
 std::string saved_text(const EmulatedTrainingResult& result, const NamedTotals& policy) {
@@ -148,7 +148,7 @@ std::string saved_text(const EmulatedTrainingResult& result, const NamedTotals& 
   return fixed(100 * saved, 2) + " +- " + share_text(2 * result.deviation);
 }
 
-/// Returns how much longer than all-max the policy takes: "+0.53 %".
+/// Returns the additional time of the policy against all-max, such as "+0.53 %".
 std::string slower_text(const lab::EmulationOutcome& outcome, const lab::PolicyTotals& totals) {
   const double slower = totals.time / outcome.all_max.time - 1;
   return (slower < kShown ? "" : "+") + share_text(slower);
@@ -200,7 +200,7 @@ std::string cluster_words(const EmulatedTrainingResult& result) {
          " a stage";
 }
 
-/// What was emulated and happened, one sentence each.
+/// Returns sentences on the length and the events of the emulation.
 std::vector<std::string> course_of(const EmulatedTrainingResult& result) {
   const lab::EmulationOutcome& outcome = result.outcome;
   std::vector<std::string> lines = {count_text(outcome.iterations) + " iterations, " +
@@ -227,7 +227,7 @@ std::vector<std::string> course_of(const EmulatedTrainingResult& result) {
   return lines;
 }
 
-/// How sure the result is, one sentence each.
+/// Returns sentences on the uncertainty of the result.
 std::vector<std::string> doubts_of(const EmulatedTrainingResult& result) {
   std::vector<std::string> lines;
   if (2 * result.deviation >= kShown) {
@@ -249,8 +249,8 @@ std::vector<std::string> doubts_of(const EmulatedTrainingResult& result) {
   return lines;
 }
 
-/// The power over the first iterations, at most three, so that one sees what happens in them. No
-/// plan has changed yet for a straggler then.
+/// Returns the power over at most the first three iterations, so that their course is visible. No
+/// plan has changed for a straggler at that time.
 report::PowerChart chart_of(const EmulatedTrainingResult& result) {
   const double shown = 3 * result.outcome.harpe.time.value /
                        static_cast<double>(result.outcome.iterations) / result.power_step.value;
@@ -267,7 +267,7 @@ report::PowerChart chart_of(const EmulatedTrainingResult& result) {
   return chart;
 }
 
-/// What a real job made of the cluster, one sentence each.
+/// Returns sentences on the savings and the events of a real job on the cluster.
 std::vector<std::string> job_lines(const JobTrainingResult& job) {
   const auto kwh = [](Joules energy) {
     return grouped(energy / carbon::kKilowattHour, 3) + " kWh";
@@ -305,9 +305,8 @@ Json job_json(const JobTrainingResult& job) {
           {"events", std::move(events)}};
 }
 
-/// Returns a sentence: how much less energy the training uses than at all-max. The page shows the
-/// amounts of the site, so the share is that of the site, too; if hosts or cooling count, the share
-/// of the GPUs follows.
+/// Returns a sentence on the energy saved against all-max. The page shows the amounts of the site,
+/// so the share is that of the site, too; if hosts or cooling count, the share of the GPUs follows.
 std::string less_words(const EmulatedTrainingResult& result, const carbon::ClusterSaving& saved,
                        const carbon::ClusterBill& all_max) {
   const std::string of_gpus = share_text(result.outcome.saving(result.outcome.all_max));
@@ -321,7 +320,7 @@ std::string less_words(const EmulatedTrainingResult& result, const carbon::Clust
          of_gpus + " less.";
 }
 
-/// Returns a sentence if the training takes visibly longer than at all-max; else nothing.
+/// Returns a sentence if the training takes visibly longer than at all-max; otherwise empty.
 std::string slower_words(const lab::EmulationOutcome& outcome) {
   if (outcome.harpe.time / outcome.all_max.time - 1 < kShown) return {};
   return " It takes " + share_text(outcome.harpe.time / outcome.all_max.time - 1) + " longer.";

@@ -16,8 +16,8 @@
 namespace harpe::command {
 namespace {
 
-/// The most waits for stragglers that get a plan each. If there are more, plans have even distances
-/// in time instead.
+/// The most waits for stragglers that each have their own plan. If there are more, plans are at
+/// even distances in time instead.
 constexpr std::size_t kMostWaits = 100;
 constexpr int kPlansAlong = 100;
 

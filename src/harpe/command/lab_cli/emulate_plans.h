@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// The plans of an emulated cluster: its job read, planned, and put together.
+/// The plans of an emulated cluster, made from its job.
 
 #include <optional>
 #include <string>
@@ -15,11 +15,11 @@ namespace harpe::command {
 
 struct EmulateArguments;
 
-/// Reads the job. Files and searches are left out, and a straggler or a power cap as objective is
-/// refused.
+/// Reads the job. Ignores its searches and its certificate. Refuses an output folder in the job,
+/// and a straggler or a power cap as objective.
 Result<PlanJob> read_emulated_job(const EmulateArguments& arguments);
 
-/// The plans of one pipeline, and what they were made from.
+/// The plans of one pipeline, and their inputs.
 struct EmulatedJob {
   PlanInputs inputs;
   Frontier frontier;
@@ -33,9 +33,9 @@ struct RivalClock {
   Megahertz clock;
   std::string name;  ///< how it was chosen
 };
-/// Returns the best one that is no slower than the plan of the objective, or, if that plan draws
-/// more than a constant power cap, the fastest one that does not. Both are chosen without
-/// stragglers. Under a cap that changes there is none.
+/// Returns the best clock that is no slower than the plan of the objective or, if that plan draws
+/// more than a constant power cap, the fastest clock within the cap. Both are chosen without
+/// stragglers. Nullopt under a cap that changes.
 std::optional<RivalClock> rival_clock(const EmulatedJob& made, const lab::ClusterShape& shape,
                                       const lab::EmulationTerms& terms);
 
@@ -43,7 +43,7 @@ std::optional<RivalClock> rival_clock(const EmulatedJob& made, const lab::Cluste
 lab::EmulatedPipeline emulated_pipeline(const Frontier& frontier, const PlanInputs& inputs,
                                         const PlanJob& job);
 
-/// Plans the job for all that may happen to the cluster.
+/// Plans the job for all possible events in the cluster.
 /// \param power_limit  of each GPU
 Result<EmulatedJob> plan_job(const PlanJob& job, const lab::ClusterShape& shape,
                              const lab::EmulationTerms& terms, std::optional<Watts> power_limit,

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// The `harpe-lab` command: experiments, as a program of its own that operators never need.
+/// The `harpe-lab` command: experiments, as a separate program that operators do not need.
 
 #include <memory>
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace harpe::command {
 
-// One function a subcommand, each in the file of its name.
+// One function per subcommand, each in the file of that name.
 void add_emulate_command(Commands& commands);
 void add_reproduce_command(Commands& commands);
 void add_replay_command(Commands& commands);              ///< with its subcommands

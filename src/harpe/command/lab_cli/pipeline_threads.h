@@ -14,16 +14,16 @@
 
 namespace harpe::command {
 
-/// Its threads wait between iterations. One caller at a time.
+/// Worker threads that wait between iterations. One caller at a time.
 class PipelineThreads {
  public:
-  /// \param count  with the caller's own: at least 1
+  /// \param count  including the caller's own thread; at least 1
   explicit PipelineThreads(std::size_t count);
   ~PipelineThreads();
   PipelineThreads(const PipelineThreads&) = delete;
   PipelineThreads& operator=(const PipelineThreads&) = delete;
 
-  /// Must not outlive this.
+  /// Returns the workers, which must not outlive this object.
   lab::PipelineWorkers workers();
 
  private:
@@ -36,8 +36,8 @@ class PipelineThreads {
   bool ends_ = false;
 
   std::atomic<std::size_t> round_{0};
-  std::atomic<std::size_t> next_{0};     ///< item
-  std::atomic<std::size_t> running_{0};  ///< threads in this round
+  std::atomic<std::size_t> next_{0};     ///< next item
+  std::atomic<std::size_t> running_{0};  ///< number of threads in this round
   std::vector<std::thread> threads_;
 };
 

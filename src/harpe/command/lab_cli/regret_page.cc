@@ -16,14 +16,14 @@ constexpr double kLeft = 60, kRight = 12, kTop = 34, kBottom = 36;
 
 struct Way {
   const char* name;
-  const char* number;  ///< of its colour among those of series
+  const char* number;  ///< number of its colour among series
   std::vector<double> RegretChart::* regret;
 };
 constexpr Way kWays[] = {{"default", "7", &RegretChart::by_default},
                          {"Zeus", "1", &RegretChart::by_zeus},
                          {"Harpe", "0", &RegretChart::by_harpe}};
 
-/// Where values stand in the picture.
+/// The positions of values in the picture.
 struct Scale {
   double recurrences, low, high;
   double x(double recurrence) const {
@@ -34,7 +34,7 @@ struct Scale {
   }
 };
 
-/// The default may be far off: it leaves the picture, the two that choose do not.
+/// Returns a scale that contains the curves of Zeus and Harpe. The default's curve may leave it.
 Scale scale_of(const RegretChart& chart) {
   Scale scale{.recurrences = 1, .low = 0, .high = 0.1};
   for (const Way& way : kWays) {

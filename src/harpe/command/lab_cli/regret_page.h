@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// A page with the regret of each way to choose batch sizes, recurrence by recurrence: one file
-/// that needs no other. Pure.
+/// A page with the regret of each way to choose batch sizes, recurrence by recurrence, as one
+/// standalone file. Pure.
 
 #include <string>
 #include <vector>
@@ -10,8 +10,8 @@
 
 namespace harpe::command {
 
-/// One job's: what was paid beyond the oracle's costs up to each recurrence, mean over seeds, in
-/// costs of one recurrence of the oracle.
+/// The regret of one job: the cost beyond the oracle's up to each recurrence, as a mean over seeds,
+/// in units of one recurrence of the oracle.
 struct RegretChart {
   std::string name;     ///< of the job
   std::string caption;  ///< a line of text below it
@@ -20,9 +20,9 @@ struct RegretChart {
 
 struct RegretPageInput {
   std::string title = {};        ///< such as "Zeus's jobs on a V100"
-  std::string subtitle = {};     ///< what was run
+  std::string subtitle = {};     ///< the runs
   std::string headline = {};     ///< the result in a sentence
-  std::string explanation = {};  ///< what the charts show
+  std::string explanation = {};  ///< of the charts
   std::vector<RegretChart> charts = {};
   PageSource source = {};
 };

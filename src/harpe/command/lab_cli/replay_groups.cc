@@ -22,12 +22,12 @@
 namespace harpe::command {
 namespace {
 
-/// Cost over that of the oracle.
+/// Costs relative to the oracle's.
 struct Costs {
   double by_default = 0, zeus = 0, harpe = 0;
 };
 
-/// One group: the mean over seeds.
+/// Figures of one group, as means over seeds.
 struct GroupFigures {
   std::string name, dataset;
   std::size_t jobs = 0;
@@ -35,7 +35,7 @@ struct GroupFigures {
   Costs costs = {};
 };
 
-/// By its dataset; an error names one that the traces do not have.
+/// By dataset. An error names a dataset that the traces do not have.
 using TracedJobs = std::map<std::string, lab::TracedJob>;
 
 Result<TracedJobs> traced_jobs(const std::vector<lab::JobGroup>& groups,
@@ -77,7 +77,7 @@ Result<Costs> costs_of(const lab::TracedJob& job, const lab::JobGroup& group, st
                .harpe = HARPE_TRY(by(lab::BatchSizeWay::kHarpe))};
 }
 
-/// Of the jobs as they ran in the cluster.
+/// Returns the share of jobs that overlapped with earlier ones in the cluster.
 double overlapping_share(const lab::JobGroup& group) {
   double count = 0;
   Seconds latest{-1};
@@ -92,7 +92,7 @@ Json costs_json(const Costs& costs) {
   return {{"default", costs.by_default}, {"zeus", costs.zeus}, {"harpe", costs.harpe}};
 }
 
-/// Means over the groups of each dataset, then over the datasets.
+/// Returns a table of means over the groups of each dataset, then over the datasets.
 std::string table_of(const std::vector<GroupFigures>& groups, Costs& mean) {
   std::map<std::string, std::vector<const GroupFigures*>> by_dataset;
   for (const GroupFigures& group : groups) by_dataset[group.dataset].push_back(&group);
@@ -161,7 +161,7 @@ Result<Outcome> replay_groups(const ZeusArguments& arguments, Console& console) 
     one = {.name = group.name, .dataset = group.dataset, .jobs = group.jobs.size()};
     one.overlapping = overlapping_share(group);
     for (int seed = 1; seed <= arguments.seeds; ++seed) {
-      // Groups of one dataset have other runs.
+      // Groups of the same dataset have different runs.
       const Costs costs = HARPE_TRY(
           costs_of(job, group, mixed(static_cast<std::uint64_t>(seed), 0, i), arguments.prior));
       one.costs.by_default += costs.by_default / arguments.seeds;

@@ -21,16 +21,16 @@ struct PowerLimitArguments {
   std::string run;
   zeus::Selector selector;
   int steps_per_epoch = 0;
-  int window_steps = 22;  ///< of Harpe: seven windows in half the steps that Zeus takes for nine
+  int window_steps = 22;  ///< of Harpe: seven windows in half of Zeus's steps for nine
 };
 
-/// What of a run is shown.
+/// The parts of a run that are shown.
 struct PowerLimitReplay {
   lab::RecordedRun run;
   zeus::Selector selector;
   lab::ProfilingReplay zeus, harpe;
 
-  /// By the selector, or for a maximum slowdown the seconds.
+  /// Returns the selector's score; for a maximum slowdown the seconds.
   double score(std::size_t i) const {
     const zeus::Measurement& one = run.measurements[i];
     if (selector.kind == Kind::kMaxSlowdown) return one.time.value;
@@ -72,7 +72,7 @@ std::string json_of(const PowerLimitReplay& replay) {
   return json_text(document);
 }
 
-/// "chosen by Zeus and Harpe".
+/// Returns a remark such as "chosen by Zeus and Harpe".
 std::string remark(const PowerLimitReplay& replay, std::size_t i) {
   const bool zeus = replay.zeus.choice == i, harpe = replay.harpe.choice == i;
   if (zeus && harpe) return "chosen by Zeus and Harpe";
@@ -126,7 +126,7 @@ Result<Kind> parse_selector(std::string_view text) {
   return Error::invalid("expected energy, time, cost or max-slowdown, found " + in_quotes(text));
 }
 
-/// A number within bounds.
+/// Returns a parser of numbers within bounds.
 auto number_within(double lowest, double highest, const char* expected) {
   return [=](std::string_view text) -> Result<double> {
     const auto value = parse_number(text);

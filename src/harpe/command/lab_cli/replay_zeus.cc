@@ -28,7 +28,7 @@
 namespace harpe::command {
 namespace {
 
-/// Null: this way has no figures of that seed.
+/// Returns the figures of one way for a seed; null if there are none.
 using FiguresOf = const lab::WayFigures* (*)(const lab::SeedFigures&);
 const lab::WayFigures* zeus_of(const lab::SeedFigures& seed) {
   return seed.zeus ? &*seed.zeus : nullptr;
@@ -37,7 +37,7 @@ const lab::WayFigures* harpe_of(const lab::SeedFigures& seed) {
   return &seed.harpe;
 }
 
-/// Batch size and limit with the number of seeds that settle on them, most frequent first.
+/// Returns the settled batch sizes and limits with their numbers of seeds, most frequent first.
 std::vector<std::pair<std::pair<int, int>, int>> settles_on(const ZeusJob& job, FiguresOf way) {
   std::map<std::pair<int, int>, int> counts;
   for (const lab::SeedFigures& seed : job.seeds) {
@@ -62,7 +62,7 @@ Json settles_json(const ZeusJob& job, FiguresOf way) {
 struct Summary {
   lab::Spread by_default, grid, zeus, harpe;
   lab::Spread last_energy, last_time;
-  int zeus_seeds = 0;  ///< that `zeus` is of
+  int zeus_seeds = 0;  ///< number of seeds in `zeus`
 };
 
 Summary summary_of(const ZeusJob& job) {
@@ -84,10 +84,10 @@ Summary summary_of(const ZeusJob& job) {
           .zeus_seeds = static_cast<int>(zeus.size())};
 }
 
-/// Of all jobs of some runs; of Zeus's those that at least one seed has a figure of.
+/// Means over all jobs of some runs; Zeus's over the jobs with a figure of at least one seed.
 struct Means {
   double zeus = 0, harpe = 0;
-  std::size_t jobs = 0, zeus_jobs = 0;  ///< that each mean is of
+  std::size_t jobs = 0, zeus_jobs = 0;  ///< number of jobs in each mean
 };
 
 Means means_of(std::span<const ZeusRun> runs) {
@@ -108,14 +108,14 @@ Means means_of(const ZeusRun& run) {
   return means_of(std::span(&run, 1));
 }
 
-/// What a cost over the oracle's is beyond it: "1.5 % more", "130 % more", "0.2 % less".
+/// Returns the part of a cost beyond the oracle's: "1.5 % more", "130 % more", "0.2 % less".
 std::string beyond_text(double cost_over_oracle) {
   const double percent = 100 * (cost_over_oracle - 1);
   return grouped(std::abs(percent), std::abs(percent) < 100 ? 1 : 0) +
          (percent < 0 ? " % less" : " % more");
 }
 
-/// The result in one sentence.
+/// Returns the result in one sentence.
 std::string headline_of(const Means& means) {
   if (means.jobs == 0) return "No job was replayed.";
   std::string text = "Harpe pays " + beyond_text(means.harpe) +
@@ -126,7 +126,7 @@ std::string headline_of(const Means& means) {
          (means.jobs == 1 ? " job)." : " jobs).");
 }
 
-/// Null in place of a figure that no seed has.
+/// Returns the figure; null if no seed has one.
 Json zeus_figure(const Summary& summary, double figure) {
   return summary.zeus_seeds > 0 ? Json(figure) : Json();
 }
@@ -173,7 +173,7 @@ Json run_json(const ZeusRun& run) {
           {"mean_cost_over_oracle", {{"zeus", means.zeus}, {"harpe", means.harpe}}}};
 }
 
-/// The job's name, and of every target the target.
+/// Returns the job's name, with its target if runs have several targets.
 std::string name_of(const ZeusJob& job, bool with_target) {
   return with_target ? job.job.dataset + " " + shortest(job.job.job.target_metric)
                      : job.job.dataset;
@@ -204,7 +204,7 @@ std::string run_table(const ZeusRun& run) {
   return headline_of(means) + "\n\n" + table.text(false);
 }
 
-/// The mean over the seeds that have it (null: one has not), recurrence by recurrence.
+/// Returns the mean over the seeds with a regret (null if there is none), recurrence by recurrence.
 template <class Regret>
 std::vector<double> mean_regret(const ZeusJob& job, Regret regret_of_seed) {
   std::vector<double> mean;
@@ -242,7 +242,7 @@ std::string title_of(const ZeusRun& run) {
   return run.gpu + ", eta " + shortest(run.eta);
 }
 
-/// A table for each run; of several, their means below.
+/// Returns a table for each run, with a table of their means if there are several.
 std::string zeus_table(std::span<const ZeusRun> runs) {
   if (runs.size() == 1) return run_table(runs.front());
   std::string text;
@@ -255,7 +255,7 @@ std::string zeus_table(std::span<const ZeusRun> runs) {
   return text + means.text(false);
 }
 
-/// One line a job and seed.
+/// Returns one line for each job and seed.
 std::string zeus_csv(std::span<const ZeusRun> runs) {
   const bool with_target = !runs.empty() && runs.front().has_targets;
   std::string csv = std::string("dataset,") + (with_target ? "target," : "") +
@@ -379,7 +379,7 @@ Result<lab::Horizon> parse_horizon(std::string_view text) {
   return lab::Horizon{.recurrences = *count};
 }
 
-/// The constants that may be judged, by the names of their members.
+/// The constants that --prior sets, by the names of their members.
 constexpr std::array kPriorConstants = {
     std::pair{"epochs_slope", &zeus::PayBackPrior::epochs_slope},
     std::pair{"epochs_slope_deviation", &zeus::PayBackPrior::epochs_slope_deviation},
@@ -417,7 +417,7 @@ Result<zeus::PayBackPrior> parse_prior(std::string_view text) {
   }
 }
 
-/// Values between commas, each once.
+/// Parses values between commas. Fails if a value occurs twice.
 template <class Parse>
 auto parse_each(std::string_view text, Parse parse)
     -> Result<std::vector<std::decay_t<decltype(*parse(text))>>> {

@@ -24,8 +24,8 @@ struct ReproduceArguments {
   lab::ReproduceOptions options;
 };
 
-/// A table of the terminal, by the name of its rows. Rows of EnvPipe beside a straggler, which
-/// hardly differ from those without, are in files alone.
+/// Heading of a table on the terminal, by the name of its rows. EnvPipe's rows with a straggler,
+/// which hardly differ from the rows without, are only in files.
 struct Heading {
   std::string what, text;
   int decimals;
@@ -47,7 +47,7 @@ const std::vector<Heading>& headings() {
   return kHeadings;
 }
 
-/// Where a value comes from: a column of the tables.
+/// The source of a value: a column of the tables.
 struct Source {
   const char* name;
   std::optional<double> lab::ReproducedRow::* value;
@@ -80,7 +80,7 @@ Table plain_table(const Heading& heading, std::span<const lab::ReproducedRow> ro
   return table;
 }
 
-/// A column for each slowdown of the straggler, a row for each source.
+/// Returns a table with a column for each slowdown of the straggler and a row for each source.
 Table straggler_table(const Heading& heading, std::span<const lab::ReproducedRow> rows) {
   Table table = Table::of({"workload", "GPU", "GPUs", "mb", ""}, 2);
   constexpr std::size_t kColumns = std::size(lab::kPublishedStragglers);
@@ -157,7 +157,7 @@ std::string csv_of(const std::vector<lab::ReproducedRow>& rows) {
   return text;
 }
 
-/// Computes all tables, several at once. Faults of all of them are reported together.
+/// Computes all tables, several at once. Reports errors of all of them together.
 Result<lab::ReproducedRows> computed(const std::vector<lab::ReproducedTable>& tables,
                                      Console& console) {
   std::vector<std::optional<Result<lab::ReproducedRows>>> results(tables.size());
@@ -182,7 +182,8 @@ Result<lab::ReproducedRows> computed(const std::vector<lab::ReproducedTable>& ta
   return all;
 }
 
-/// A unit as long as an instruction leaves nothing to plan; far below its times a walk never ends.
+/// Parses a unit of time. A unit as long as an instruction leaves nothing to plan; a unit far below
+/// the instructions' times makes the walk endless.
 Result<Seconds> parse_unit(std::string_view text) {
   constexpr Seconds kLeast{1e-5}, kMost{0.01};
   const Seconds unit = HARPE_TRY(parse_seconds(text));

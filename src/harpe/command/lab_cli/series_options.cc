@@ -11,7 +11,7 @@
 namespace harpe::command {
 namespace {
 
-/// "1h": whole seconds that divide a day.
+/// Parses an interval such as "1h": whole seconds that divide a day.
 Result<carbon::WholeSeconds> parse_interval(std::string_view text) {
   const Seconds time = HARPE_TRY(parse_seconds(text));
   if (time.value < 1 || time.value > 86400 || std::fmod(86400, time.value) != 0) {

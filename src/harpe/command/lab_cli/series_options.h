@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// The options that say how a file of carbon intensities is read: the same for each subcommand.
+/// The options for reading a file of carbon intensities, shared by all subcommands.
 
 #include <optional>
 #include <string>
@@ -20,35 +20,37 @@ namespace harpe::command {
 
 struct SeriesArguments {
   carbon::IntensityCsvOptions csv = {};
-  std::optional<carbon::PriceUnit> price = {};       ///< of a series of prices
-  bool is_price = false;                             ///< that it is one of prices was said
-  std::optional<carbon::WholeSeconds> average = {};  ///< to intervals of so long
+  std::optional<carbon::PriceUnit> price = {};  ///< of a series of prices
+  /// The options state that it is a series of prices.
+  bool is_price = false;
+  std::optional<carbon::WholeSeconds> average = {};  ///< length of the intervals to average to
 };
 
-/// --kind, --zone, --time-column, --value-column, --unit, --average, --utc-hours, --any-value.
-/// `arguments` must outlive the command line.
+/// Adds --kind, --zone, --time-column, --value-column, --unit, --average, --utc-hours and
+/// --any-value. `arguments` must outlive the command line.
 void add_series_options(CLI::App& app, SeriesArguments& arguments);
 
-/// --price.
+/// Adds --price.
 void add_price_option(CLI::App& app, SeriesArguments& arguments);
 
-/// Where --price was given without --unit, unit and columns are those that the file's heading
-/// names, as harpe carbon prices writes it: "time,EUR/MWh". Fails where it names none.
+/// If --price was given without --unit, takes unit and columns from the file's heading, in the form
+/// that `harpe carbon prices` writes: "time,EUR/MWh". Fails if the heading has none.
 Status take_price_heading(const std::string& file, SeriesArguments& arguments);
 
-/// Of prices where --unit is one of prices; a kind beside it is refused.
+/// Reads a series; a series of prices if --unit is a unit of prices, and then refuses --kind.
 Result<carbon::IntensitySeries> read_series(const std::string& file,
                                             const SeriesArguments& arguments);
 
-/// Weather, load, ... beside a series.
+/// Weather, load and other series beside a series of intensities.
 struct ExogenousArguments {
   std::string file;
   carbon::ExogenousOptions options;
 };
-/// --exogenous, --exogenous-columns and --known-ahead. `arguments` must outlive the command line.
-/// \param use  what is done with them, for the help
+/// Adds --exogenous, --exogenous-columns and --known-ahead. `arguments` must outlive the command
+/// line.
+/// \param use  their purpose, for the help
 void add_exogenous_options(CLI::App& app, const std::string& use, ExogenousArguments& arguments);
-/// On the grid of both series joined (`earlier` may be null); none where no file is given.
+/// Reads them on the grid of both series joined (`earlier` may be null); nullopt without a file.
 Result<std::optional<carbon::ExogenousSeries>> read_exogenous(
     const ExogenousArguments& arguments, const carbon::IntensitySeries& series,
     const carbon::IntensitySeries* earlier);

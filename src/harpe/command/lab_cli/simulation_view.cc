@@ -23,27 +23,28 @@ constexpr std::array<SimulatedWay, 3> kControlWays{
      {"harpe", "Harpe", &lab::StartOutcome::harpe},
      {"hindsight", "hindsight", &lab::StartOutcome::hindsight}}};
 
-/// Means over the starts; grams are money where the series is of prices.
+/// Means over the starts. `grams` is money if the series is of prices.
 struct ComparedControl {
   std::string name;
   std::size_t choices = 0;
   struct Figures {
     double grams = 0, kwh = 0, hours = 0;
     int late = 0;
-    OutcomeSpread saving;  ///< over the best static pace of any control at that start, a share
+    OutcomeSpread saving;  ///< share, over the best static pace of any control at that start
   };
   std::array<Figures, kControlWays.size()> ways;  ///< in the order of kControlWays
 };
 
-/// A saving over all-max, taken apart: by a control's best static pace, by that of the finer one
-/// beyond it, and by following the grid with the finer one's forecast. Grams or money, means.
+/// The parts of a saving over all-max: by a control's best static pace, by the finer control's best
+/// static pace beyond it, and by following the grid with the finer control's forecast. Means, in
+/// grams or money.
 struct ControlGain {
   std::string control;
   double coarse = 0, fine = 0, grid = 0;
 };
 
-/// For each start: the grams of the best static pace of all controls, and the amount of which
-/// savings over it are shares.
+/// For each start: the grams of the best static pace of all controls, and the amount that savings
+/// over it are shares of.
 struct References {
   std::vector<double> grams, base;
 };
@@ -60,7 +61,7 @@ References references_of(const SimulationView& view) {
     sum += std::abs(least);
   }
   references.base = references.grams;
-  if (!view.money.empty()) {  // which may be negative
+  if (!view.money.empty()) {  // prices may be negative
     const double mean = sum / static_cast<double>(view.outcomes.size());
     references.base.assign(view.outcomes.size(), std::max(1e-12, mean));
   }
@@ -88,7 +89,7 @@ ComparedControl compared(std::string name, std::size_t choices,
   return control;
 }
 
-/// Those to compare with, then the job's own.
+/// Returns the controls to compare with, then the job's own.
 std::vector<ComparedControl> compared_controls(const SimulationView& view) {
   const References references = references_of(view);
   std::vector<ComparedControl> controls;
@@ -99,7 +100,7 @@ std::vector<ComparedControl> compared_controls(const SimulationView& view) {
   return controls;
 }
 
-/// One for each to compare with.
+/// Returns a gain for each control to compare with.
 std::vector<ControlGain> control_gains(const SimulationView& view) {
   const double all_max = mean_grams(view.outcomes, &lab::StartOutcome::all_max);
   const double fine = mean_grams(view.outcomes, &lab::StartOutcome::best_static);
@@ -112,7 +113,7 @@ std::vector<ControlGain> control_gains(const SimulationView& view) {
   return gains;
 }
 
-/// A table and a sentence for each gain.
+/// Returns a table, and a sentence for each gain.
 std::string compared_controls_text(const SimulationView& view) {
   const bool is_price = !view.money.empty();
   const double unit = is_price ? 1 : 1000;
@@ -151,8 +152,8 @@ constexpr std::array<SimulatedWay, 7> kSimulatedWays{
      {"chase_static", "Chase's time", &lab::StartOutcome::chase_static},
      {"harpe", "Harpe", &lab::StartOutcome::harpe},
      {"hindsight", "hindsight", &lab::StartOutcome::hindsight}}};
-/// What savings are shares of: of intensities what this start's best static pace emits; of prices,
-/// which may be negative, what it costs on average.
+/// Returns the amount that savings are shares of. For intensities: the emissions of this start's
+/// best static pace. For prices, which may be negative: the mean cost of the best static paces.
 double base_of(const SimulationView& view, const lab::StartOutcome& outcome) {
   if (view.money.empty()) return outcome.best_static.grams;
   double sum = 0;
@@ -177,7 +178,7 @@ Json spread_json(const OutcomeSpread& spread) {
           {"highest", spread.highest}};
 }
 
-/// Of the sums over all starts; below 0 is less.
+/// Returns the relative difference of the sums over all starts from all-max; below 0 is less.
 double over_all_max(const SimulationView& view, lab::WayOutcome lab::StartOutcome::* way) {
   const double all_max = mean_grams(view.outcomes, &lab::StartOutcome::all_max);
   return (mean_grams(view.outcomes, way) - all_max) / std::max(1e-12, std::abs(all_max));
@@ -245,7 +246,8 @@ void add_controls(const SimulationView& view, Json& document) {
   }
 }
 
-/// Chase's rule knows no price, and what takes as long as it is told of where it was asked for.
+/// Returns true if the way is shown. Chase's rule does not apply to prices, and the constant choice
+/// that takes as long is shown only on request.
 bool is_shown(const SimulationView& view, const SimulatedWay& way) {
   if (way.outcome == &lab::StartOutcome::chase_static) return view.shows_chase;
   return way.outcome != &lab::StartOutcome::chase || view.money.empty();

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// What `harpe carbon simulate` says.
+/// Output of `harpe carbon simulate`.
 
 #include <algorithm>
 #include <cmath>
@@ -13,30 +13,31 @@
 
 namespace harpe::command {
 
-/// The same job under another control: other choices, the same work and deadline.
+/// The same job with other choices, for the same work and deadline.
 struct ControlOutcomes {
   std::string name;         ///< "one setting", a file
-  std::size_t choices = 0;  ///< how many
+  std::size_t choices = 0;  ///< number of choices
   std::vector<lab::StartOutcome> outcomes{};
 };
 
-/// What can be said before any forecast is made.
+/// The results that need no forecast.
 struct Prospect {
   std::size_t starts = 0;
-  double bound = 0;  ///< no plan saves a larger share of the best static pace, mean of the starts
+  /// Highest share of the best static pace that a plan can save, mean over the starts.
+  double bound = 0;
 };
 
 struct SimulationView {
   std::string series, choices;  ///< files
   std::string kind;             ///< of the intensities
-  std::string money = {};       ///< of prices, "EUR"; empty: of intensities
+  std::string money = {};       ///< currency of prices, "EUR"; empty for intensities
   lab::CarbonJob job{};
   bool idle_power_is_assumed = false;
-  bool shows_chase = false;  ///< Chase's rule beside one choice all along
-  double error_share = 1;    ///< of the forecasts' errors, where it was asked "what if"
+  bool shows_chase = false;                   ///< show Chase's rule beside one constant choice
+  double error_share = 1;                     ///< of the forecasts' errors, for "what if" questions
   std::vector<lab::StartOutcome> outcomes{};  ///< of starts spread over the series; not empty
   Prospect prospect{};
-  std::vector<ControlOutcomes> controls{};  ///< to compare with, of the same starts; may be empty
+  std::vector<ControlOutcomes> controls{};  ///< to compare with, for the same starts; may be empty
 };
 
 std::string simulation_text(const SimulationView& view);
@@ -44,14 +45,15 @@ std::string simulation_json(const SimulationView& view);
 
 // Means and spreads over the starts of a simulation.
 
-// Below this share no job need wait.
+// A smaller share of savings is not worth waiting for.
 inline constexpr double kWorthIt = 0.005;
 
 struct OutcomeSpread {
   double mean = 0, deviation = 0, lowest = 0, highest = 0;
 };
 
-/// \param value     of the outcome of a start, a number
+/// Returns mean and spread of a value over the starts.
+/// \param value  returns a number for the outcome of a start
 /// \pre outcomes is not empty
 template <class Value>
 OutcomeSpread spread(std::span<const lab::StartOutcome> outcomes, Value value) {
@@ -70,7 +72,7 @@ OutcomeSpread spread(std::span<const lab::StartOutcome> outcomes, Value value) {
   return found;
 }
 
-/// Of one way to choose the speed.
+/// Returns the mean of a value over the starts, for one way to choose the speed.
 template <class Value>
 double mean_of(std::span<const lab::StartOutcome> outcomes,
                lab::WayOutcome lab::StartOutcome::* way, Value value) {

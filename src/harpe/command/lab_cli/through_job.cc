@@ -9,14 +9,14 @@
 namespace harpe::command {
 namespace {
 
-/// The emulated GPUs all wait at one power.
+/// Returns the mean: the emulated GPUs all have one blocking power.
 Watts mean(const std::vector<Watts>& powers) {
   Watts sum{0};
   for (const Watts power : powers) sum += power;
   return sum / static_cast<double>(powers.size());
 }
 
-/// The job, its training, and the part of a server between them.
+/// The job, its training, and the part of a server that connects them.
 class Course {
  public:
   Course(const JobTraining& training, training::Job job)
@@ -81,8 +81,8 @@ class Course {
     }
   }
 
-  /// Makes the plans that the job asks for. A server does so beside the training; here the training
-  /// waits for them.
+  /// Makes the plans that the job requests. A server plans in parallel with the training; here the
+  /// training waits for the plans.
   Status take_effects() {
     for (int round = 0; round < kMostRounds; ++round) {
       training::JobEffects effects = job_.take_effects();
@@ -103,7 +103,7 @@ class Course {
     return training::make_plans(job_.spec(), request, frontier, Effort::kQuick, job_.spec().plans);
   }
 
-  static constexpr int kMostRounds = 8;  ///< of answers that lead to other questions
+  static constexpr int kMostRounds = 8;  ///< of plans that lead to new requests
 
   const JobTraining& terms_;
   training::Job job_;

@@ -1,12 +1,11 @@
 #pragma once
 /// \file
-/// An emulated training whose decisions a real job makes: the state machine that a server runs,
-/// from registration to stragglers found by their reports and looks at all-max. In simulated time,
-/// in this process, without a network.
+/// An emulated training that is controlled by a real job: the state machine of a server, from
+/// registration to stragglers detected by their reports and looks at all-max. In simulated time, in
+/// this process, without a network.
 ///
 /// Orders of magnitude slower than emulation/cluster_emulation.h. It shows what that cannot: how
-/// soon the job notices a straggler, what its caution costs, and how far its account of the saving
-/// is from the truth.
+/// soon the job detects a straggler, the cost of its caution, and the error of its savings account.
 
 #include <cstdint>
 #include <functional>
@@ -20,7 +19,7 @@
 namespace harpe::command {
 
 struct JobTraining {
-  JobSpec spec;  ///< with a profile; one tensor rank a stage, which stands for all of its GPUs
+  JobSpec spec;  ///< with a profile; one tensor rank per stage, which represents all of its GPUs
   lab::ClusterShape shape = {};
   lab::StragglerTerms stragglers = {};
   std::int64_t iterations = 500;
@@ -32,10 +31,10 @@ struct JobTrainingResult {
   // All GPUs together, by the emulation itself:
   Seconds time{0}, all_max_time{0};
   Joules energy{0}, all_max_energy{0};
-  /// What the job says was saved, and the half-width of its 95 % interval.
+  /// The saving that the job reports, and the half-width of its 95 % interval.
   Joules claimed{0}, claimed_error{0};
   std::vector<training::JobEvent> events = {};
-  Seconds begin{0};  ///< of the training; times of events count from here
+  Seconds begin{0};  ///< of the training; times of events are relative to it
 
   Joules saved() const { return all_max_energy - energy; }
 };

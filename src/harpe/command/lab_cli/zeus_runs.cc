@@ -9,7 +9,7 @@
 namespace harpe::command {
 namespace {
 
-// Over all jobs, GPUs and eta: with a page, a seed of a job holds about 5 kB.
+// Over all jobs, GPUs and eta: with a page, a seed of a job uses about 5 kB.
 constexpr std::size_t kMostSeedsInAll = 240'000;
 
 Result<ZeusJob> read_job(const ZeusArguments& arguments, const lab::Traces& traces,
@@ -36,7 +36,7 @@ Result<ZeusRun> read_jobs(const ZeusArguments& arguments, const lab::Traces& tra
     }
     for (const lab::TracedDataset& one : lab::with_each_target(traces, dataset)) {
       Result<ZeusJob> job = read_job(arguments, traces, before, one, gpu, eta);
-      // A target that the default does not always reach is no job of these traces.
+      // A target that the default does not always reach defines no job of these traces.
       if (job.ok()) run.jobs.push_back(*std::move(job));
     }
   }
@@ -66,7 +66,7 @@ Status run_seed(ZeusJob& job, std::size_t index, const zeus::PayBackPrior& prior
   const std::uint64_t seed = index + 1;
   std::vector<zeus::KnownEpochs> known;
   if (job.before) {
-    // Another seed: the runs of the other GPU were not these.
+    // Another seed, since the runs on the other GPU were different runs.
     const lab::Recurrences recurrences = HARPE_TRY(lab::recur_by_harpe(*job.before, ~seed, prior));
     known = lab::known_epochs(recurrences);
   }
@@ -79,13 +79,13 @@ Status run_seed(ZeusJob& job, std::size_t index, const zeus::PayBackPrior& prior
   return ok_status();
 }
 
-/// All seeds of all jobs, by as many threads as there are processors.
+/// Runs all seeds of all jobs, on as many threads as there are processors.
 Status run_all(const std::vector<ZeusJob*>& jobs, const ZeusArguments& arguments,
                Console& console) {
   const auto seeds = static_cast<std::size_t>(arguments.seeds);
   const bool with_regret = !arguments.out.empty();
   const std::size_t count = jobs.size() * seeds;
-  std::vector<Status> statuses(count, ok_status());  // each its own: no lock
+  std::vector<Status> statuses(count, ok_status());  // one per task: no lock
   ProgressBar progress(console, "replaying");
   on_all_processors(
       count,

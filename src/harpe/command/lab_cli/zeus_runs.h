@@ -1,8 +1,8 @@
 #pragma once
 /// \file
-/// The jobs of Zeus's traces, replayed on several GPUs with several eta: what `harpe replay zeus`
-/// runs. All seeds of all of them run side by side; the figures do not depend on how many at a
-/// time.
+/// The replay of the jobs in Zeus's traces on several GPUs with several eta, for `harpe replay
+/// zeus`. All seeds of all jobs run in parallel; the results do not depend on the number of
+/// threads.
 
 #include <filesystem>
 #include <optional>
@@ -15,12 +15,12 @@
 
 namespace harpe::command {
 
-/// Returns the path of summary_train.csv, with ".gz" if a plain one is missing and that is there.
+/// Returns the path of summary_train.csv, with ".gz" if only that file exists.
 std::filesystem::path train_file(const std::filesystem::path& directory);
-/// Returns the path of summary_power_<gpu>.csv, which has one GPU.
+/// Returns the path of summary_power_<gpu>.csv, the file of one GPU.
 std::filesystem::path power_file(const std::filesystem::path& directory, const std::string& gpu);
 
-/// Reads these two.
+/// Reads both files.
 Result<lab::Traces> read_traces(const std::filesystem::path& directory, const std::string& gpu);
 
 struct ZeusArguments {
@@ -28,12 +28,12 @@ struct ZeusArguments {
   std::vector<std::string> gpus{"v100"};
   std::vector<double> etas{0.5};
   int seeds = 20;
-  zeus::PayBackPrior prior = {};  ///< what Harpe believes beforehand
-  bool targets = false;           ///< every target of the traces, not only the paper's
+  zeus::PayBackPrior prior = {};  ///< Harpe's prior
+  bool targets = false;           ///< all targets of the traces, not only the paper's
   lab::Horizon horizon = {};
 };
 
-/// One job, that of the GPU that was there before, and what each seed gave.
+/// One job, the same job on the GPU used before, and the results of each seed.
 struct ZeusJob {
   lab::TracedJob job;
   std::optional<lab::TracedJob> before;
@@ -44,16 +44,16 @@ struct ZeusJob {
 struct ZeusRun {
   std::string gpu;
   double eta = 0;
-  bool has_targets = false;  ///< the jobs are of every target
+  bool has_targets = false;  ///< the jobs have every target
   std::vector<ZeusJob> jobs;
 };
 
-/// By GPU, then eta, as the arguments have them. `kInvalidInput` for files that cannot be read as
-/// traces, and for more seeds in all than memory should hold.
+/// Returns the runs by GPU, then eta, in the order of the arguments. Fails with `kInvalidInput` if
+/// files are not valid traces, or if there are more seeds in total than memory should hold.
 Result<std::vector<ZeusRun>> replay_zeus_jobs(const ZeusArguments& arguments, Console& console);
 
-/// `harpe replay zeus --groups`: recurring jobs that overlap (replay/concurrent_recurrences.h), of
-/// one GPU and eta.
+/// Runs `harpe replay zeus --groups`: recurring jobs that overlap
+/// (replay/concurrent_recurrences.h), on one GPU with one eta.
 Result<Outcome> replay_groups(const ZeusArguments& arguments, Console& console);
 
 }  // namespace harpe::command

@@ -15,7 +15,7 @@ namespace {
 
 constexpr Grams kTonne{1e6}, kKilogram{1e3};
 constexpr Seconds kHour{3600};
-constexpr double kShown = 5e-4;  ///< the least share that is told: 0.05 %
+constexpr double kShown = 5e-4;  ///< the least share that is shown: 0.05 %
 
 /// Returns the value with three significant digits, or as a whole number from 100 on.
 std::string rounded(double value) {
@@ -42,7 +42,7 @@ std::string gpus_words(const carbon::ClusterTerms& terms, const carbon::ClusterB
          grouped(static_cast<double>(costs.gpus_per_pipeline), 0) + ")";
 }
 
-/// Returns a sentence: what the plan saves against another way to do the same work.
+/// Returns a sentence on the plan's saving against another way to do the same work.
 std::string saving_words(const carbon::ClusterTerms& terms, const carbon::ClusterBill& plan,
                          const carbon::ClusterBill& instead, const std::string& name) {
   std::string text = "Against " + name;
@@ -182,7 +182,7 @@ std::vector<std::pair<std::string, std::string>> cluster_facts(const carbon::Clu
 std::string cluster_text(const carbon::ClusterTerms& terms, const ClusterCosts& costs) {
   const ComparedBills bills = bills_of(terms, costs);
   const carbon::ClusterBill& plan = bills.plan;
-  // The power is the site's: with hosts and cooling, if the terms have them.
+  // The power of the site: with hosts and cooling, if the terms have them.
   const bool is_gpus_alone = terms.pue == 1 && terms.host_power == Watts{0};
   const std::string gpus = gpus_words(terms, plan, costs);
   std::string text =

@@ -45,7 +45,7 @@ Result<carbon::ClusterTerms> cluster_terms(const ClusterOptions& options) {
   if (!options.carbon) return terms;
   carbon::SourceEnvironment environment{.clock = system_clock()};
   environment.read = [](const std::filesystem::path& path) { return read_input_file(path); };
-  // Processes that fail together must not come back together.
+  // Processes that fail together must not retry together.
   environment.seed = mixed(static_cast<std::uint64_t>(::getpid()),
                            static_cast<std::uint64_t>(system_clock().now().ns), 0);
   const carbon::WholeSeconds past(std::llround(terms.time.value));

@@ -11,7 +11,7 @@
 
 namespace harpe::command {
 
-/// See `ClusterTerms`, whose defaults hold for what is not given.
+/// Options of `ClusterTerms`; missing ones have its defaults.
 struct ClusterOptions {
   std::optional<int> pipelines;
   std::optional<int> gpus_per_node;
@@ -21,7 +21,7 @@ struct ClusterOptions {
   std::optional<carbon::EnergyPrice> price;
   std::optional<carbon::SourceSpecification> carbon;
 
-  /// True if any of them is given: the job asks for the bill of a cluster.
+  /// Returns true if any of them is given: the job requests the bill of a cluster.
   bool given() const;
 };
 

@@ -32,7 +32,8 @@
 namespace harpe::command {
 namespace {
 
-/// Fractions against all-max and the fastest possible iteration of the job's own schedule.
+/// Reference values of the job's own schedule: all-max for savings, and the time of the fastest
+/// iteration for slowdowns.
 struct Against {
   carbon::IterationCost all_max;
   Seconds fastest;
@@ -55,19 +56,19 @@ std::string joules(const std::optional<carbon::IterationCost>& cost) {
   return cost ? grouped(cost->energy.value, 1) : "-";
 }
 
-/// A chunk is a part of its stage: 3 chunks of 2 a stage are 1.5 activations.
+/// Returns the peak activations in units of a stage: 3 chunks at 2 chunks per stage are 1.5.
 std::string activations(const ScheduleRow& row) {
   return (row.recomputes ? "inputs " : "") +
          shortest(static_cast<double>(row.peak_activations) / row.chunks, 4);
 }
 
-/// Returns how far the policy is above the lower bound at its time; "-" if that is not known.
+/// Returns the gap between the policy and the lower bound at its time; "-" if it is unknown.
 std::string gap_text(const PolicyRow& row) {
   if (row.lower_bound <= Joules{0}) return "-";
   return percent_text(100 * (row.cost.energy / row.lower_bound - 1), 2);
 }
 
-/// Returns the policy's own figures for its fastest plan, and those of that plan's clocks.
+/// Returns the policy's own figures for its fastest plan, and the cost of that plan's clocks.
 std::string planned_text(const PolicyRow& row) {
   return row.policy + ": plans " + fixed(row.planned->time.value, 4) + " s and " +
          grouped(row.planned->energy.value, 1) + " J for its fastest plan, whose clocks take " +
@@ -75,7 +76,7 @@ std::string planned_text(const PolicyRow& row) {
          grouped(row.planned_cost->energy.value, 1) + " J";
 }
 
-/// Returns "perseus 0.53 s, harpe 0.21 s": how long the searches took.
+/// Returns the times of the searches, such as "perseus 0.53 s, harpe 0.21 s".
 std::string computing_times(const std::vector<PolicyRow>& policies) {
   std::string text;
   for (const PolicyRow& row : policies) {
@@ -117,7 +118,7 @@ std::string policies_text(const JobComparison& comparison, const PlanJob& job, b
   return text + remarks;
 }
 
-/// The schedule that needs the least energy at the time of the job's own.
+/// Returns the schedule with the least energy at the time of the job's own; null if there is none.
 const ScheduleRow* least_at_own(const ScheduleComparison& schedules) {
   const ScheduleRow* least = nullptr;
   for (const ScheduleRow& row : schedules.rows) {
@@ -127,7 +128,7 @@ const ScheduleRow* least_at_own(const ScheduleComparison& schedules) {
   return least;
 }
 
-/// Schedules that lack the same.
+/// Schedules that have no price for the same reason.
 struct Unpriced {
   std::string names, why;
 };
@@ -144,7 +145,7 @@ void add_unpriced(const ScheduleRow& row, std::vector<Unpriced>& reasons) {
   }
 }
 
-/// Returns what the prices of schedules rest on beside the profile, each premise once.
+/// Returns the premises of the schedules' prices in addition to the profile, each once.
 std::string schedule_premises(const JobComparison& comparison) {
   std::vector<std::string> premises;
   const auto add = [&](const std::string& premise) {
@@ -168,9 +169,9 @@ std::string schedules_text(const JobComparison& comparison, bool coloured) {
   const ScheduleComparison& schedules = comparison.schedules;
   if (schedules.rows.empty()) return "";
   const std::string own = comparison.planned.chosen.schedule;
-  // Schedules are compared without a straggler, which all-max of `planned` may wait for.
+  // Schedules are compared without a straggler, but all-max of `planned` may wait for one.
   const Joules own_all_max = comparison.frontier.all_max().iteration_energy;
-  // Where the own schedule is the fastest, its time is one column, not two.
+  // If the own schedule is the fastest, both times share one column.
   const bool own_is_fastest = schedules.own_time <= schedules.fastest_time;
   std::vector<std::string> heading = {"schedule",  "all-max s", "all-max J",
                                       "fastest s", "fastest J", "saving"};
@@ -287,7 +288,7 @@ std::string schedules_csv(const ScheduleComparison& schedules) {
   return text;
 }
 
-/// The curves: what a program draws. The point at the objective is marked.
+/// Returns the curves for plotting, with the point at the objective marked.
 std::string policies_csv(const JobComparison& comparison) {
   const Against against(comparison);
   std::string text =
@@ -350,8 +351,8 @@ std::string comparison_text(const JobComparison& comparison, const PlanJob& job,
   return text;
 }
 
-/// {"job", "schedule", "objective", "synthetic", "all_max", "policies", "schedules", "notes",
-/// "files"}: see docs/formats.md.
+/// Returns {"job", "schedule", "objective", "synthetic", "all_max", "policies", "schedules",
+/// "notes", "files"}: see docs/formats.md.
 std::string comparison_json(const JobComparison& comparison, const PlanJob& job,
                             const std::vector<std::string>& files) {
   const Against against(comparison);
@@ -378,7 +379,7 @@ std::string comparison_json(const JobComparison& comparison, const PlanJob& job,
   return json_text(document);
 }
 
-/// comparison.json, schedules.csv, policies.csv, comparison.svg.
+/// Returns comparison.json, schedules.csv, policies.csv and comparison.svg.
 std::vector<OutputFile> comparison_files(const JobComparison& comparison, const PlanJob& job) {
   return {{"comparison.json", comparison_json(comparison, job, {})},
           {"schedules.csv", schedules_csv(comparison.schedules)},
@@ -397,7 +398,7 @@ struct Compared {
   std::vector<std::string> schedules, policies;
 };
 
-/// "one_clock" is "one clock".
+/// Returns the word in lower case with '-' for '_' and ' ': "one_clock" equals "one clock".
 std::string plain(const std::string& word) {
   std::string name = lower(trim(word));
   std::ranges::replace(name, '_', '-');
@@ -405,8 +406,8 @@ std::string plain(const std::string& word) {
   return name;
 }
 
-/// Returns the names in a list that are known, each once, all of them for "all" and none for
-/// "none". Names of files are taken as they are, if `is_file` is given.
+/// Returns the known names of a list, each once; all of them for "all" and none for "none". Other
+/// words are kept if `is_file` accepts them.
 Result<std::vector<std::string>> chosen_of(
     const std::string& list, const std::string& option, const std::vector<std::string>& known,
     const std::string& what, const std::function<bool(const std::string&)>& is_file = {}) {
@@ -430,7 +431,7 @@ Result<std::vector<std::string>> chosen_of(
   return chosen;
 }
 
-/// Names of generators, or files as `--schedule` takes them.
+/// Returns names of generators, and files as `--schedule` accepts them.
 Result<std::vector<std::string>> schedules_of(const std::string& list) {
   std::vector<std::string> known;
   for (const ScheduleGenerator& generator : schedule_generators())
@@ -448,7 +449,7 @@ bool is_offered(const JobKey& key) {
   return std::ranges::find(kOfPlansAlone, key.name) == kOfPlansAlone.end();
 }
 
-/// Leaves aside what a job file says for `harpe plan` alone: searches, proofs, and its folder.
+/// Resets settings that only `harpe plan` uses: searches, proofs, and a job file's output folder.
 void leave_plans_aside(PlanJob& job, const PlanJobArguments& arguments) {
   const auto is_out = [](const JobEntry& entry) { return entry.key->name == "out"; };
   if (std::ranges::none_of(arguments.options, is_out)) job.out.reset();
@@ -493,7 +494,7 @@ Result<Outcome> run_compare(const CompareArguments& arguments, Console& console)
   const Profile profile = HARPE_TRY(given_profile(job.profile.string(), console));
   HARPE_TRY(check_units(profile, job.profile.string(), true, console));
   const PlanInputs inputs = HARPE_TRY(inputs_of(job, profile));
-  if (job.schedule_is_file) {  // the others are made for as many stages and micro-batches
+  if (job.schedule_is_file) {  // the same numbers apply to the other schedules
     job.stages = inputs.pipeline.schedule().stages;
     job.micro_batches = inputs.pipeline.schedule().micro_batches;
   }

@@ -8,7 +8,7 @@
 namespace harpe::command {
 namespace {
 
-/// The first sentence of an error, and how many more there are.
+/// Returns the first sentence of an error, and the number of others.
 std::string why(const Error& error) {
   if (error.diagnostics.empty()) return "unknown";
   std::string text = error.diagnostics.front().message;
@@ -24,7 +24,7 @@ Result<PlanJob> with_schedule(PlanJob job, const std::string& name) {
   return job;
 }
 
-/// A schedule on its way through both passes: the second needs the fastest time of the first.
+/// A schedule between the two passes: the second needs the fastest time of the first.
 struct Candidate {
   ScheduleRow row;
   std::optional<Frontier> frontier;
@@ -59,11 +59,11 @@ Status plan_fastest(const PlanJob& job, const Profile& profile, Candidate& candi
   return ok_status();
 }
 
-/// Relative difference of times of two frontiers that is rounding alone.
+/// Relative difference between the times of two frontiers that is only rounding.
 constexpr double kSameTime = 1e-9;
 
-/// Returns the priced schedule of least time, and of least energy among those as fast; null if none
-/// is priced.
+/// Returns the priced schedule with the least time, and among equally fast ones with the least
+/// energy; null if none is priced.
 const Candidate* fastest_of(const std::vector<Candidate>& candidates) {
   const Candidate* fastest = nullptr;
   for (const Candidate& candidate : candidates) {
@@ -80,7 +80,7 @@ const Candidate* fastest_of(const std::vector<Candidate>& candidates) {
   return fastest;
 }
 
-/// Returns the plan that ends by `deadline`; nullopt if there is none.
+/// Returns the cost of the plan that ends by `deadline`; nullopt if there is none.
 std::optional<carbon::IterationCost> plan_by(const Candidate& candidate, Seconds deadline,
                                              const PlanOptions& options) {
   const carbon::IterationCost& fastest = candidate.row.fastest;

@@ -33,16 +33,16 @@ PolicyRow rival_row(const std::string& policy, const PlanJob& job, const Planned
   }
   const auto found = plan::at_objective(rival->curve, job.objective, planned.reference);
   row.source = rival->source;
-  row.setting = setting_text(found->point);  // a rival's curve has points
+  row.setting = setting_text(found->point);  // has a value: a rival's curve has points
   row.cost = {found->point.iteration_time, found->point.iteration_energy};
   row.meets_objective = found->meets_it;
   row.curve = curve_of(rival->curve);
   return row;
 }
 
-// --- What others have published -----------------------------------------------------------------
+// --- Published policies -------------------------------------------------------------------------
 
-/// A policy that chooses clocks, and how its choices are priced.
+/// The inputs for pricing the plans of a policy that chooses clocks.
 struct Pricing {
   const PlanJob& job;
   const Frontier& frontier;
@@ -51,7 +51,7 @@ struct Pricing {
   Seconds harpe_time;
 };
 
-/// Returns the plans that no other beats, fastest first, the wait for a straggler included.
+/// Returns the plans that no other plan beats, fastest first, with the wait for a straggler.
 std::vector<OneSettingPoint> curve_of(const std::vector<Plan>& plans, const Pricing& pricing) {
   std::vector<OneSettingPoint> points;
   for (const Plan& plan : plans)

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// Profiles, schedules and plans as a user gives them to a command, plain or compressed by gzip,
-/// and warnings about them.
+/// Readers of profiles, schedules and plans that a user gives to a command, plain or compressed by
+/// gzip, with warnings.
 
 #include <optional>
 #include <string>
@@ -14,28 +14,28 @@
 
 namespace harpe::command {
 
-/// Reads the file; says which separator was taken, where it is no comma.
+/// Reads the file. Reports the separator if it is not a comma.
 Result<Profile> given_profile(const std::string& file, Console& console);
 
-/// Warns of numbers that are unlikely to be seconds and joules of one GPU; refuses, where asked to,
-/// those that cannot be.
+/// Warns of numbers that are unlikely to be seconds and joules of one GPU. Refuses impossible
+/// numbers if `refuse` is true.
 Status check_units(const Profile& profile, const std::string& file, bool refuse, Console& console);
 
 /// Reads a schedule in any form (parse_schedule).
 Result<Schedule> given_schedule(const std::string& file,
                                 TorchDialect dialect = TorchDialect::kDetect, int copies = 1);
 
-/// Reads a plan, or that of a folder (plan_file).
+/// Reads a plan file, or the plan of a folder (plan_file).
 Result<Plan> given_plan(const std::string& file);
 
-/// The plan itself where `file` is a folder that `harpe plan --out` wrote.
+/// Returns the plan's path if `file` is a folder of `harpe plan --out`, otherwise `file`.
 std::string plan_file(const std::string& file);
 
-/// Warns if the schedule has another number of chunks a stage than the command line gives, because
+/// Warns if the schedule has another number of chunks per stage than the command line, because
 /// schedules of that name have a fixed number.
 void warn_of_chunks(std::optional<int> given, const Schedule& schedule, Console& console);
 
-/// `kSyntheticRemark` as the first line of what shows such figures; nothing for others.
+/// Returns `kSyntheticRemark` as the first line of output with synthetic figures; otherwise empty.
 std::string synthetic_line(bool is_synthetic, bool coloured);
 
 }  // namespace harpe::command

@@ -14,16 +14,16 @@ namespace {
 constexpr double kTooSlow = 5;               // times the fastest iteration
 constexpr double kTooLong = 20;              // times the longest computation
 constexpr double kLeastBlocking = 1;         // W
-constexpr double kLongestLikelyLatency = 1;  // s, of the clock that comes soonest
-constexpr double kLeastPower = 0.02;         // of all-max's: below what GPUs draw at any clock
+constexpr double kLongestLikelyLatency = 1;  // s, of the clock with the least latency
+constexpr double kLeastPower = 0.02;         // of all-max's: less than GPUs draw at any clock
 
 std::string watts_text(double watts) {
   return plan::four_digits(watts) + " W";
 }
 
-/// What is computed, over all operating points.
+/// Extremes of the computations, over all operating points.
 struct Computing {
-  double longest = 0;  ///< s, the longest instruction at its fastest
+  double longest = 0;  ///< s, of the longest instruction at its fastest clock
   double least_power = HUGE_VAL, most_power = 0;
 };
 
@@ -43,13 +43,14 @@ Computing computing_of(const Profile& profile) {
   return found;
 }
 
-/// "; is 83.64 W meant?" for the first unit or slip that makes a likely value.
+/// Returns "; is 83.64 W meant?" for the first unit or slip that gives a likely value.
 std::string meant(double value, double low, double high,
                   std::initializer_list<std::pair<double, const char*>> readings) {
   for (const auto& [scale, unit] : readings) {
     const double read = value * scale;
     if (read < low || read > high) continue;
-    // A unit other than the base unit is what the user leaves out: it is shown with the number.
+    // The user left out the unit, which is shown with the number. '*' marks the base unit, for
+    // which the number is converted.
     return "; is " + plan::four_digits(unit[0] == '*' ? read : value) +
            (unit[0] == '*' ? unit + 1 : unit) + " meant?";
   }
@@ -81,7 +82,7 @@ Status check_blocking_power(const PlanJob& job, const Computing& computing, Cons
   return ok_status();
 }
 
-/// \param refuse  what is over `kTooLong` times `longest`
+/// \param refuse  true to refuse times above `kTooLong` times `longest`
 Status check_time(const std::string& option, Seconds time, double longest, bool refuse,
                   Console& console) {
   if (!(time.value > longest)) return ok_status();
@@ -94,8 +95,8 @@ Status check_time(const std::string& option, Seconds time, double longest, bool 
   return ok_status();
 }
 
-/// Warns of a table of milliseconds. In the tables that Harpe writes some clocks may come later
-/// than a computation takes, but not all of them seconds late.
+/// Warns if a table seems to be in milliseconds. In the tables that Harpe writes, some clocks may
+/// be later than a computation takes, but not all of them seconds late.
 void check_table(const GivenLatency& given, Console& console) {
   const double least = given.by_clock.shortest().value;
   if (least <= kLongestLikelyLatency) return;

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// Numbers of a job that were probably meant otherwise: refused where they cannot be meant, warned
-/// of where they may be, each with what is likely.
+/// Checks of a job's numbers for probable mistakes: impossible values are refused, unlikely ones
+/// are warned of, each with the likely meaning.
 
 #include "harpe/base/result.h"
 #include "harpe/command/command/console.h"
@@ -10,13 +10,13 @@
 
 namespace harpe::command {
 
-/// Blocking power against that of computations; transfers, loading and clock changes against the
-/// longest computation. Refuses blocking power above any computation's, and under 1 W but not 0;
-/// transfers and loading of over 20 times the longest computation.
+/// Checks blocking power against that of computations, and transfers, loading and clock changes
+/// against the longest computation. Refuses blocking power above any computation's, or under 1 W
+/// but not 0, and transfers and loading of over 20 times the longest computation.
 Status check_inputs(const PlanJob& job, const PlanInputs& inputs, Console& console);
 
-/// The objective against the frontier. Refuses a deadline or slowdown past the least energy that is
-/// over 5 times the fastest iteration.
+/// Checks the objective against the frontier. Refuses a deadline or slowdown beyond the least
+/// energy if it is over 5 times the fastest iteration.
 Status check_objective(const PlanJob& job, const PlanInputs& inputs, const Frontier& frontier,
                        Console& console);
 

@@ -9,7 +9,7 @@
 namespace harpe::command {
 namespace {
 
-/// Underscores may stand for the hyphens of the options.
+/// Returns the option's name. Underscores are accepted for hyphens.
 std::string option_name(std::string name) {
   std::ranges::replace(name, '_', '-');
   return name == "microbatches" ? "micro-batches" : name;
@@ -29,7 +29,7 @@ bool is_list(const JsonValue& value) {
   return value.type == JsonValue::Type::kArray;
 }
 
-/// What a value of the key should be, where `value` is something else; empty where it fits.
+/// Returns the expected type of the key's value if `value` has another type; empty if it fits.
 std::string wrong_type(const JobKey& key, const JsonValue& value) {
   if (key.value.empty()) {
     return value.type == JsonValue::Type::kBool ? "" : "expected true or false";
@@ -46,20 +46,20 @@ std::string wrong_type(const JobKey& key, const JsonValue& value) {
   return std::string("expected a number or text") + (takes_list ? ", or a list of them" : "");
 }
 
-/// The value as it would be written on the command line.
+/// Returns the value in the syntax of the command line.
 std::string text_of(const JsonValue& value) {
   if (value.type == JsonValue::Type::kBool) return value.boolean ? "true" : "false";
   return value.string;
 }
 
-/// Paths, and schedules and latencies that are files, are relative to the job file.
+/// Returns true for paths, and for files of schedules and latencies: relative to the job file.
 bool is_path(const JobKey& key, const std::string& value) {
   if (value.empty() || value == "-") return false;
   if (key.name == "switch-latency") return is_latency_table(value);
   return key.is_path || (key.name == "schedule" && value.find_first_of("./") != std::string::npos);
 }
 
-/// Returns a value of the job file with its path, if it has one, relative to where `file` lies.
+/// Returns a value of the job file. A path in it becomes relative to the folder of `file`.
 std::string placed(const JobKey& key, const std::string& value, const std::filesystem::path& file) {
   if (is_path(key, value)) return (file.parent_path() / value).string();
   constexpr std::string_view kFile = "file:";
@@ -95,7 +95,7 @@ Result<std::vector<JobEntry>> parse_job(std::string_view text, const std::filesy
       added.values.push_back(placed(*key, text_of(one), file));
     }
   }
-  // A switch that is off is one that was not given.
+  // A switch that is off counts as not given.
   std::erase_if(entries, [](const JobEntry& entry) {
     return entry.key->value.empty() && entry.values.front() == "false";
   });

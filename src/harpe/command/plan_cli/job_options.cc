@@ -10,7 +10,7 @@
 namespace harpe::command {
 namespace {
 
-/// Whether a file is a table, not a job: its first line has several columns and no '='.
+/// Returns true if a file is a table, not a job: its first line has several columns and no '='.
 bool is_table(std::string_view text) {
   Diagnostics ignored;
   const std::size_t end = text.find_first_not_of(" \t\r\n");
@@ -52,7 +52,7 @@ Result<PlanJob> entries_of(const PlanJobArguments& arguments) {
 CLI::Option* add_job_option(CLI::App& app, const JobKey& key,
                             const std::shared_ptr<std::vector<JobEntry>>& entries) {
   std::string name = "--" + std::string(key.name);
-  if (key.name == "micro-batches") name += ",--microbatches";  // as older command lines have it
+  if (key.name == "micro-batches") name += ",--microbatches";  // older spelling
   const std::string help(key.help);
   const bool is_list = key.value.find(',') != std::string_view::npos;
   CLI::Option* option = nullptr;

@@ -12,11 +12,11 @@
 
 namespace harpe::command {
 
-/// Adds the option `--name` of a key. What the command line gives for it is appended to `entries`.
+/// Adds the option `--name` of a key. Its values on the command line are appended to `entries`.
 CLI::Option* add_job_option(CLI::App& app, const JobKey& key,
                             const std::shared_ptr<std::vector<JobEntry>>& entries);
 
-/// A job as a command line gives it: a file, options, or both.
+/// A job on a command line: a file, options, or both.
 struct PlanJobArguments {
   std::string job_file;  ///< TOML, or the profile itself (CSV); may be empty
   std::vector<JobEntry> options;
@@ -26,8 +26,8 @@ struct PlanJobArguments {
 void add_job_arguments(CLI::App& app, const std::shared_ptr<PlanJobArguments>& arguments,
                        const std::function<bool(const JobKey&)>& offers);
 
-/// Reads the table of latencies that the job names, or, of a job that states no latency, the one
-/// beside its profile.
+/// Reads the table of latencies that the job names or, if the job states no latency, the one next
+/// to its profile.
 Status read_job_latency(PlanJob& job);
 /// Reads the file, and the table of latencies as `read_job_latency` does.
 Result<PlanJob> read_job(const PlanJobArguments& arguments);

@@ -10,15 +10,15 @@
 namespace harpe::command {
 namespace {
 
-constexpr double kLeastShown = 0.005;  // %, the least that two decimals show
+constexpr double kLeastShown = 0.005;  // %, the least that two decimals display
 
-/// Against all-max, whose changes are free as those of the table's row are, %.
+/// Returns the saving against all-max, whose clock changes are free as in the table, %.
 double saving_of(const Plan& plan, const Planned& planned) {
   return 100 * (1 - plan.iteration_energy / planned.all_max.iteration_energy);
 }
 
-/// Returns "saves 12.96 %, not 13.73 %".
-/// \param free  no less than `late`
+/// Returns text such as "saves 12.96 %, not 13.73 %".
+/// \param free  at least `late`
 std::string saving_words(double late, double free) {
   const auto shown = [](double percent) { return percent_text(std::abs(percent), 2); };
   const bool is_same = shown(late) == shown(free);

@@ -1,7 +1,6 @@
 #pragma once
 /// \file
-/// A plan that takes clock changes as free, replayed with late ones: the same clocks, not another
-/// plan.
+/// Replay of a plan that assumes free clock changes, with late changes of the same clocks.
 
 #include <optional>
 #include <string>
@@ -11,17 +10,17 @@
 
 namespace harpe::command {
 
-/// By which the clocks of a GPU are late in the replay.
+/// Latency of the clocks of a GPU in the replay.
 inline constexpr Seconds kTypicalLatency{0.01};
 
-/// Returns the chosen plan with each of its clock changes `kTypicalLatency` late, at worst
-/// (`Frontier::plan_of_clocks`). Returns nullopt if its clocks are late already or never change.
+/// Returns the chosen plan with each of its clock changes late by `kTypicalLatency`, in the worst
+/// case (`Frontier::plan_of_clocks`). Nullopt if its clocks are already late or never change.
 /// O(instructions).
 std::optional<Plan> replayed_late(const Frontier& frontier, const Planned& planned);
 
 // Of `planned.late_replay`:
 /// Returns "taken as free; with 10 ms each this plan saves 12.96 %, not 13.73 %, and takes 1.20 %
-/// longer", or as much of it as is known.
+/// longer", or the known part of it.
 /// \param plan  the words for the chosen plan: "this plan"
 std::string free_changes_words(const Planned& planned, const std::string& plan);
 /// Returns null if there is none.

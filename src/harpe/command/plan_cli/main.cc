@@ -1,4 +1,4 @@
-// `harpe` with the subcommands that plan alone: a program that is built in a fraction of the time.
+// `harpe` with only the planning subcommands: it is built in a fraction of the time.
 
 #include <memory>
 #include <string>

@@ -23,15 +23,15 @@
 namespace harpe::command {
 namespace {
 
-/// Returns the command by which a job gets the objective; empty if jobs find it by themselves.
+/// Returns the command that sets the objective of a job; empty for the default objective.
 std::string objective_command(const Objective& objective, const std::string& job) {
   if (objective == Objective{}) return {};
   return "harpe job objective " + job + ' ' + option_text(objective) +
          (objective.is_cap() ? "    # of all pipelines together" : "");
 }
 
-/// Returns the steps: measure one's own profile, look without setting anything, train, and the bill
-/// of a cluster if the job has not asked for it.
+/// Returns the next steps: measure one's own profile, observe without setting anything, train, and
+/// the bill of a cluster if the job did not request it.
 /// \param command  the command line that made the plan
 std::vector<ReportStep> next_steps(const PlanJob& job, const Planned& planned,
                                    const std::string& command) {
@@ -71,7 +71,7 @@ constexpr std::array kOutputNames = {"plan.json",   "frontier.json", kZeusPlan,
                                      "trace.json",  "frontier.svg",  "pipeline.svg",
                                      "report.html", kOwnProfile,     kCertificate};
 
-/// "earlier-NAME", or the first of "earlier-2-NAME" and so on that no file has.
+/// Returns "earlier-NAME", or the first free name of "earlier-2-NAME" and so on.
 std::filesystem::path free_name(const std::filesystem::path& directory, const std::string& name) {
   std::error_code error;
   std::filesystem::path free = directory / ("earlier-" + name);
@@ -81,8 +81,8 @@ std::filesystem::path free_name(const std::filesystem::path& directory, const st
   return free;
 }
 
-/// Above so many instructions a trace has many megabytes, nearly all of them the steady state
-/// again: it is an excerpt.
+/// Above this number of instructions a trace is an excerpt: it would have many megabytes, nearly
+/// all of them repetitions of the steady state.
 constexpr std::size_t kMostTraced = 16'384, kTracedExcerpt = 2'304;
 
 std::size_t traced(const Frontier& frontier, const PlanJob& job) {
@@ -119,7 +119,7 @@ ReportInput report_input(const Frontier& frontier, const PlanJob& job, const Pla
   } else {
     input.points.insert(place, report_point(chosen, planned.tight_bound));
   }
-  constexpr double kBoundTolerance = 1e-6;  // no pixel, and below the last digit of any gap
+  constexpr double kBoundTolerance = 1e-6;  // less than a pixel and the last digit of a gap
   for (const FrontierPoint& point : frontier.points(kBoundTolerance))
     input.bound.emplace_back(point.time, point.lower_bound);
   for (const FrontierPoint& point : planned.late_bound)
@@ -234,7 +234,7 @@ Result<WrittenFiles> write_output_files(const std::filesystem::path& directory,
   std::error_code error;
   const bool is_new = !std::filesystem::exists(directory, error);
   HARPE_TRY(ensure_directory(directory));
-  // All of them reach the disk beside their places before the first takes its place.
+  // All files are written to disk beside their places before the first one is moved to its place.
   std::optional<TemporaryFolder> staging;
   const auto give_up = [&](Error why) {
     staging.reset();

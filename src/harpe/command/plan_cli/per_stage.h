@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Lists that hold one value for all stages (or boundaries), or one each.
+/// Lists that hold one value for all stages (or boundaries), or one for each.
 
 #include <string>
 #include <vector>
@@ -9,9 +9,9 @@
 
 namespace harpe::command {
 
-/// `values`, which has none, one or `count`, as none or `count`; nothing, with an error, for other
-/// lengths.
-/// \param what  what there are `count` of: "stages".
+/// Returns `values`, of which there are none, one or `count`, as none or `count` values. For other
+/// lengths adds an error and returns none.
+/// \param what  the counted things: "stages"
 template <class T>
 std::vector<T> per_stage(const std::vector<T>& values, int count, const std::string& option,
                          const std::string& what, Diagnostics& diagnostics) {

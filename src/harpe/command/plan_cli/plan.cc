@@ -52,7 +52,7 @@ std::vector<std::string> notes_on(const PlanInputs& inputs, const Frontier& fron
 }
 
 struct PlanArguments : PlanJobArguments {
-  bool compares = false;  ///< with policies that others have published
+  bool compares = false;  ///< with published policies
 };
 
 Result<Outcome> run_plan(const PlanArguments& arguments, const Commands& commands,

@@ -1,15 +1,15 @@
 #pragma once
 /// \file
-/// The subcommands of `harpe` that plan: they need neither GPUs nor a server.
+/// The subcommands of `harpe` for planning; they need neither GPUs nor a server.
 
 #include "harpe/command/command/command.h"
 
 namespace harpe::command {
 
-/// `plan`, `compare`, `schedule`, `verify`, `profile`, `predict` and `synth`.
+/// Adds `plan`, `compare`, `schedule`, `verify`, `profile`, `predict` and `synth`.
 void add_planning_commands(Commands& commands);
 
-// One function a subcommand, each in the file of its name.
+// One function per subcommand, each in the file of that name.
 void add_plan_command(Commands& commands);
 void add_compare_command(Commands& commands);
 void add_schedule_command(Commands& commands);
@@ -18,7 +18,7 @@ void add_profile_command(Commands& commands);
 void add_predict_command(Commands& commands);
 void add_synth_command(Commands& commands);
 
-/// What `harpe --help` says first.
+/// The first lines of `harpe --help`.
 inline constexpr const char* kAboutHarpe =
     "certified energy plans for pipeline-parallel training\n"
     "Harpe sets the clock of every computation of a training pipeline so that the iteration needs "

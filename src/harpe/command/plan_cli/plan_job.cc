@@ -70,14 +70,14 @@ Status set_schedule(PlanJob& job, Values values) {
   HARPE_TRY(expect_one(values));
   job.schedule = values.front();
   std::error_code no_file;
-  // A name with a dot or slash, or of a file that is there, is a file; generators come first.
+  // A generator's name has precedence. Other names with a dot or slash, or of a file, are files.
   job.schedule_is_file =
       !names_a_generator(job.schedule) && (job.schedule.find_first_of("./") != std::string::npos ||
                                            std::filesystem::is_regular_file(job.schedule, no_file));
   return ok_status();
 }
 
-/// Returns true if the value is `second`, false if it is `first`, else an error.
+/// Returns true if the value is `second`, false if it is `first`; otherwise fails.
 Result<bool> is_second_word(Values values, const char* first, const char* second) {
   HARPE_TRY(expect_one(values));
   const std::string word = lower(values.front());
@@ -305,7 +305,7 @@ void apply(const JobEntry& entry, PlanJob& job, Error& error) {
   }
 }
 
-/// Objectives exclude each other within the file and within the options.
+/// Adds an error for each additional objective: the file and the options may each have one.
 void check_objectives(const std::vector<JobEntry>& entries, Error& error) {
   const JobEntry* first = nullptr;
   for (const JobEntry& entry : entries) {
@@ -366,7 +366,7 @@ PlanJob apply_all(const std::vector<JobEntry>& file, const std::vector<JobEntry>
   const auto is_objective = [](const JobEntry& entry) { return entry.key->is_objective; };
   const bool objective_replaced = std::ranges::any_of(options, is_objective);
   for (const JobEntry& entry : file) {
-    // An option replaces the same key of the file, and any objective every objective.
+    // An option replaces the same key of the file. Any objective replaces every objective.
     const bool replaced =
         (entry.key->is_objective && objective_replaced) ||
         std::ranges::any_of(options, [&](const JobEntry& o) { return o.key == entry.key; });

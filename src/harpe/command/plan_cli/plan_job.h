@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// What `harpe plan` is asked to do, read from a job file, from options, or both.
+/// The job of `harpe plan`, read from a job file, from options, or both.
 
 #include <filesystem>
 #include <functional>
@@ -21,7 +21,7 @@
 
 namespace harpe::command {
 
-/// Lists have one value for all stages (or boundaries), or one for each; empty means none.
+/// A job. Lists have one value for all stages (or boundaries), or one for each; empty: none.
 struct PlanJob {
   std::filesystem::path profile;
   std::string schedule = "1f1b";  ///< name of a generator, or a file
@@ -33,23 +33,23 @@ struct PlanJob {
   std::vector<Watts> blocking_power;
   int gpus_per_stage = 1;
   bool fit = false;
-  const GpuModel* gpu = nullptr;  ///< by which power limits are modelled; null: not given
+  const GpuModel* gpu = nullptr;  ///< model for power limits; null if not given
 
   std::vector<Seconds> transfer_forward, transfer_backward;
   Transfers::Mode transfer_mode = Transfers::Mode::kOverlapped;
   std::vector<Seconds> load, reduce, optimizer;
 
   Objective objective;
-  GivenLatency switch_latency;  ///< a table has yet to be read, see `read_job_latency`
-  bool states_latency = false;  ///< also a latency of 0
-  plan::ClockClient client = plan::ClockClient::kAny;  ///< that will ask for the clocks
+  GivenLatency switch_latency;  ///< a table is read later, by `read_job_latency`
+  bool states_latency = false;  ///< true also for a latency of 0
+  plan::ClockClient client = plan::ClockClient::kAny;  ///< the client that will request the clocks
   Seconds min_dwell{0};
   bool quick = false;
-  Seconds search_time{0};  ///< of a search that goes on, see `PlanOptions`
+  Seconds search_time{0};  ///< of a continued search, see `PlanOptions`
   std::optional<int> search_windows;
 
   std::optional<std::filesystem::path> out;
-  std::optional<int> points;  ///< not given: see `plans_shown`
+  std::optional<int> points;  ///< nullopt: see `plans_shown`
   bool certificate = false;
   bool whole_trace = false;
   std::string name;
@@ -58,7 +58,7 @@ struct PlanJob {
 
   bool searches_on() const { return search_time > Seconds{0} || search_windows.has_value(); }
 
-  std::vector<std::string> warnings;  ///< how keys were taken that may have been meant otherwise
+  std::vector<std::string> warnings;  ///< about keys that may have been meant differently
 };
 
 /// One key of a job file, which is also the option `--name` of the command line.
@@ -69,12 +69,12 @@ struct JobKey {
   std::string_view help;
   bool is_objective;
   bool is_path;
-  /// Puts the values (a switch has none) into the job.
+  /// Sets the values in the job (a switch has none).
   std::function<Status(PlanJob& job, std::span<const std::string> values)> set;
 };
 const std::vector<JobKey>& job_keys();
 
-/// A key with the values given for it, and where they stand (no file: the command line).
+/// A key with its values and their position (no file: the command line).
 struct JobEntry {
   const JobKey* key = nullptr;
   std::vector<std::string> values = {};
@@ -83,14 +83,15 @@ struct JobEntry {
   int column = 0;
 };
 
-/// Reads the entries of a TOML job file. Relative paths in it become relative to where the file
-/// lies. Diagnostics: no TOML, an unknown key (the nearest is named), a value of the wrong type.
+/// Reads the entries of a TOML job file. Relative paths in it become relative to the file's folder.
+/// Fails if the text is not TOML, a key is unknown (the diagnostic names the nearest one), or a
+/// value has the wrong type.
 Result<std::vector<JobEntry>> parse_job(std::string_view text, const std::filesystem::path& file);
 
-/// Makes the job of the entries of a file and of options; options win over the file, also where
-/// both name an objective. All diagnostics at once, also missing and contradicting keys.
+/// Makes the job from the entries of a file and of options. Options override the file, also if both
+/// name an objective. Reports all diagnostics at once, including missing and contradicting keys.
 Result<PlanJob> make_job(const std::vector<JobEntry>& file, const std::vector<JobEntry>& options);
-/// The same of entries that need not say all that a job needs.
+/// Makes a job from entries that may lack required keys.
 Result<PlanJob> make_part_of_job(const std::vector<JobEntry>& file,
                                  const std::vector<JobEntry>& options);
 

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// What `harpe plan` shows and writes.
+/// Output of `harpe plan`, on the terminal and in files.
 
 #include <filesystem>
 #include <string>
@@ -14,39 +14,39 @@
 
 namespace harpe::command {
 
-/// A file still to be written: its name and content.
+/// A file to be written: its name and content.
 using OutputFile = std::pair<std::string, std::string>;
 
 /// Returns "1f1b, 8 stages, 96 micro-batches, 8 GPUs a stage; profile gpt3.csv".
 std::string subtitle_of(const Plan& plan, const PlanJob& job);
 
-/// What the report says it was made of: the files of the job with their digests, and that of all
-/// inputs together, which frontier.json has, too.
+/// Returns the origin that the report states: the files of the job with their digests, and the
+/// digest of all inputs together, which frontier.json contains too.
 /// \param job_file  may be the profile itself, or empty
 PageSource page_source(const Commands& commands, const std::filesystem::path& job_file,
                        const Frontier& frontier, const PlanJob& job, const Planned& planned);
 
-/// All files of `--out`; that for Zeus only of a plan without knobs.
+/// Returns all files of `--out`; the file for Zeus only if the plan has no knobs.
 Result<std::vector<OutputFile>> make_output_files(const Frontier& frontier, const PlanJob& job,
                                                   const Planned& planned, PageSource source);
 
-/// Paths that were written, and those of an earlier plan that had to give way: from, to.
+/// Paths that were written, and renamed files of an earlier plan: from, to.
 struct WrittenFiles {
   std::vector<std::string> written;
   std::vector<std::pair<std::string, std::string>> kept_aside;
 };
 
-/// What of a large pipeline is left out of the files unless the job asks for it, and how it does: a
-/// sentence each.
+/// Returns one sentence for each part of a large pipeline that the files omit, with the option that
+/// includes it.
 std::vector<std::string> left_out(const Frontier& frontier, const PlanJob& job);
 
 /// Returns the names of the files that not every plan has: its certificate, and its form for Zeus.
 std::vector<std::string> optional_plan_files();
 
-/// Writes all files into the directory, or none: files of an earlier run stay as they were when one
-/// fails.
-/// \param optional  names of files that not every run writes. One of an earlier run that is not
-///                  written again would look as if it belonged to this run: it is renamed to
+/// Writes all files into the directory, or none: if one fails, the files of an earlier run do not
+/// change.
+/// \param optional  names of files that not every run writes. If an earlier run wrote such a file
+///                  and this one does not, it would seem to belong to this run, so it is renamed to
 ///                  "earlier-...", or "earlier-2-..." if that name is taken
 Result<WrittenFiles> write_output_files(const std::filesystem::path& directory,
                                         const std::vector<OutputFile>& files,
@@ -59,7 +59,7 @@ std::vector<std::string> output_names(bool has_own_profile);
 Status spare_inputs(const std::filesystem::path& directory, const PlanJob& job,
                     const std::vector<std::string>& names);
 
-/// A small table of what was found, and where the files are.
+/// Returns a small table of the results, and the paths of the files.
 std::string summary_text(const Frontier& frontier, const PlanJob& job, const Planned& planned,
                          const std::vector<std::string>& notes,
                          const std::vector<std::string>& files, bool coloured);

@@ -18,10 +18,10 @@
 namespace harpe::command {
 namespace {
 
-constexpr double kShownSlowdown = 5e-5;  ///< the least that the table shows as other than 0.00 %
+constexpr double kShownSlowdown = 5e-5;  ///< the least that the table does not show as 0.00 %
 constexpr double kShownDifference = 100 * kShownSlowdown;  ///< %
 
-/// The figures of one plan, against the fastest possible iteration and all-max.
+/// Figures of one plan: slowdown against the fastest possible iteration, saving against all-max.
 struct Figures {
   std::string name;
   const Plan& plan;
@@ -74,7 +74,7 @@ std::string heading(const Plan& plan, int profile_stages) {
   return text;
 }
 
-/// How much of what late clocks cost lies in them, whatever the search.
+/// Returns a sentence on the part of the cost of late clocks that no search can avoid.
 std::string late_bound_text(const Planned& planned, const std::string& proof) {
   const Joules least = planned.tight_bound;
   const double cost = 100 * (least / planned.free_switching->iteration_energy - 1);
@@ -86,7 +86,7 @@ std::string late_bound_text(const Planned& planned, const std::string& proof) {
          "this one needs " + percent_text(gap, 3) + " more (proof: " + proof + ")\n";
 }
 
-/// Returns a line on what Harpe's client leaves of the latency; none if it leaves all of it.
+/// Returns a line on the latency that remains with Harpe's client; empty if all of it remains.
 std::string client_text(const Frontier& frontier, const PlanJob& job) {
   const LatencyByClock& given = job.switch_latency.by_clock;
   const LatencyByClock remaining =
@@ -99,7 +99,7 @@ std::string client_text(const Frontier& frontier, const PlanJob& job) {
          " remain: --client harpe plans for these\n";
 }
 
-/// Returns "1.511 % more"; `decimals` of the percentage are shown.
+/// Returns text such as "1.511 % more", with this number of decimals.
 std::string difference_text(double percent, int decimals) {
   std::string text = percent_text(std::abs(percent), decimals);
   const bool is_less = percent < 0 && text != percent_text(0, decimals);
@@ -114,13 +114,13 @@ std::string switching_text(const Planned& planned) {
                      std::to_string(free.clock_changes()) + " with free switching, for " +
                      difference_text(cost, 3) + " energy than its " +
                      grouped(free.iteration_energy.value, 1) + " J";
-  // Under a power cap the late plan is the slower one, and may need less.
+  // Under a power cap the late plan is slower, and may need less energy.
   const double longer = 100 * (chosen.iteration_time / free.iteration_time - 1);
   if (std::abs(longer) >= kShownDifference) text += " and " + difference_text(longer, 2) + " time";
   return text + '\n';
 }
 
-/// Returns a sentence on the clock changes that a plan for free switching takes as free.
+/// Returns a sentence on the clock changes of a plan that counts them as free.
 std::string free_switching_text(const Planned& planned) {
   const int changes = planned.chosen.clock_changes();
   if (changes == 0) return "";
@@ -129,7 +129,7 @@ std::string free_switching_text(const Planned& planned) {
          "--switch-latency 10ms plans for clocks that come late\n";
 }
 
-/// How much of the gap lies in the bound, where that is worth a line.
+/// Returns a sentence on the part of the gap that the bound causes; empty if it is small.
 std::string tight_bound_text(const Planned& planned, const std::string& proof) {
   const Plan& chosen = planned.chosen;
   const double tight_gap = 100 * (chosen.iteration_energy / planned.tight_bound - 1);
@@ -172,7 +172,7 @@ std::string figures_text(const Frontier& frontier, const Planned& planned, const
   return text("chosen", coloured) + '\n' + wrapped_text("chosen: " + objective, kTextColumns);
 }
 
-/// What the table means and what follows from it: a sentence or two on each line.
+/// Returns the meaning and the consequences of the table, a sentence or two on each line.
 std::string sentences(const Frontier& frontier, const PlanJob& job, const Planned& planned,
                       const std::string& proof) {
   std::string text =

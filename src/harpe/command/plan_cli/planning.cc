@@ -113,7 +113,7 @@ PlanOptions options_of(const PlanJob& job, const Profile& profile) {
 
 namespace {
 
-/// The plan as it is when it waits until `time`; unchanged where it ends later.
+/// Returns the plan with the wait until `time`; unchanged if it ends later.
 Plan waiting_until(Plan plan, Seconds time, const Frontier& frontier) {
   if (plan.iteration_time >= time) return plan;
   Watts waiting{0};
@@ -129,10 +129,11 @@ bool beats(const Plan& a, const Plan& b) {
          (a.iteration_time < b.iteration_time || a.iteration_energy < b.iteration_energy);
 }
 
-/// Searches under late clocks may find for one objective what they missed for another.
+/// Replaces plans that another one beats: with late clocks, the search for one objective may find
+/// a better plan for another.
 void drop_beaten(Planned& planned, const Frontier& frontier, const Objective& objective,
                  const PlanOptions& options) {
-  // A plan that beats the chosen one may draw more: it ends sooner by more than it needs less.
+  // A plan that beats the chosen one may draw more power: its time may fall more than its energy.
   const auto may_replace = [&](const Plan& plan, const Plan* weaker) {
     return weaker != &planned.chosen || !objective.is_cap() ||
            is_met(objective, {}, plan.iteration_time, plan.iteration_energy);
@@ -145,7 +146,7 @@ void drop_beaten(Planned& planned, const Frontier& frontier, const Objective& ob
       if (beats(plan, *weaker) && may_replace(plan, weaker)) *weaker = plan;
     }
   }
-  // A bound holds for the time that it was made for: a plan that ends sooner may need less.
+  // A bound is for one iteration time: it is computed again if the chosen plan has another one.
   if (planned.chosen.iteration_time != bounded_until)
     planned.tight_bound = frontier.tight_lower_bound(planned.chosen.iteration_time, options);
   planned.fastest = *std::ranges::min_element(all, {}, [](const Plan& plan) {
@@ -161,22 +162,22 @@ void drop_beaten(Planned& planned, const Frontier& frontier, const Objective& ob
   }
 }
 
-/// Lets the plans beside the chosen one wait for the straggler, as the chosen one does.
+/// Extends the other plans to wait for the straggler, as the chosen one does.
 void wait_for_straggler(Planned& planned, const Frontier& frontier) {
   planned.waits_until = planned.chosen.iteration_time;
   if (planned.all_max.iteration_time < planned.waits_until) planned.all_max_alone = planned.all_max;
   for (Plan* plan : {&planned.all_max, &planned.fastest, &planned.least_energy})
     *plan = waiting_until(std::move(*plan), planned.waits_until, frontier);
-  // The least energy at that time is that of the plan made for it, not of one that waits.
+  // The least energy at that time is the energy of the plan made for it, not of a waiting plan.
   if (planned.chosen.iteration_energy < planned.least_energy.iteration_energy)
     planned.least_energy = planned.chosen;
 }
 
-/// The bound of late plans from the fastest iteration to `last` or further. One flow bounds every
-/// deadline, so that many of them cost little.
+/// Returns the bound of late plans from the fastest iteration to `last` or further. One flow bounds
+/// every deadline, so many deadlines cost little.
 std::vector<FrontierPoint> late_bound_curve(const Frontier& frontier, Seconds last,
                                             const PlanOptions& options) {
-  constexpr int kSteps = 240;  // about three pixels each, closer where the bound is bent most
+  constexpr int kSteps = 240;  // about three pixels each, denser where the bound bends most
   const Seconds first = frontier.min_time();
   const Seconds range = std::max(frontier.max_time(), last) - first;
   std::vector<Seconds> times;
@@ -198,7 +199,7 @@ void bound_late_plans(Planned& planned, const Frontier& frontier, const PlanOpti
   if (!times.empty()) planned.late_bound = late_bound_curve(frontier, times.back(), options);
 }
 
-/// `count` plans evenly spaced from the fastest to that of least energy.
+/// Returns `count` plans evenly spaced in time, from the fastest to the one with the least energy.
 Result<std::vector<Plan>> plans_along(const Frontier& frontier, const PlanOptions& options,
                                       const Planned& planned, int count, const Progress& progress) {
   const Seconds first = options.switching() ? planned.fastest.iteration_time : frontier.min_time();
@@ -209,7 +210,7 @@ Result<std::vector<Plan>> plans_along(const Frontier& frontier, const PlanOption
     times.push_back(first + (last - first) * (count == 1 ? 0 : i / (count - 1.0)));
   std::vector<Plan> plans;
   if (times.size() < 2) return times.empty() ? plans : std::vector{planned.fastest};
-  // Both ends were searched for on their own.
+  // The plans at both ends are known.
   plans = HARPE_TRY(
       frontier.plans_along(std::span(times).subspan(1, times.size() - 2), progress, options));
   plans.insert(plans.begin(), planned.fastest);
@@ -217,7 +218,7 @@ Result<std::vector<Plan>> plans_along(const Frontier& frontier, const PlanOption
   return plans;
 }
 
-/// Fits the profile to the chunks of the schedule. Adds to `premises` how, and what is left out.
+/// Fits the profile to the chunks of the schedule. Adds the method and unused rows to `premises`.
 Result<Profile> fitting_profile(const PlanJob& job, const Schedule& schedule,
                                 const Profile& profile, std::vector<std::string>& premises) {
   const auto note = plan::note_on_chunks(profile, schedule.chunks(), schedule.copies);
@@ -334,7 +335,7 @@ Result<Planned> make_plans(const Frontier& frontier, const PlanJob& job, int alo
   const Objective& objective = job.objective;
   Planned planned;
   planned.all_max = frontier.all_max(options);
-  // One plan of its own takes about as long as a few of those along the frontier.
+  // One separate plan takes about as long as eight plans along the frontier.
   const double singles = 4.0 / (4.0 + along / 8.0);
   int done = 0;
   Error error;
@@ -350,7 +351,7 @@ Result<Planned> make_plans(const Frontier& frontier, const PlanJob& job, int alo
   if (!take(frontier.fastest_plan(is_fastest ? for_chosen : options), planned.fastest))
     return error;
   planned.reference = reference_times(frontier, planned.fastest, planned.all_max, options);
-  // The objective comes next: an impossible one should not wait for the rest.
+  // The objective is next, so that an impossible one fails early.
   if (!take(is_fastest ? planned.fastest
                        : plan_for(frontier, objective, planned.reference, for_chosen),
             planned.chosen)) {
@@ -358,7 +359,7 @@ Result<Planned> make_plans(const Frontier& frontier, const PlanJob& job, int alo
   }
   search.end();
   planned.search = search.outcome();
-  // Beside the plans that follow, which take about as long; after them where no thread can be had.
+  // In parallel with the plans below, which take about as long; after them if no thread is free.
   std::future<Joules> tight_bound = std::async(std::launch::async | std::launch::deferred,
                                                [&, time = planned.chosen.iteration_time] {
                                                  return frontier.tight_lower_bound(time, options);
@@ -390,7 +391,7 @@ Result<Planned> make_plans(const Frontier& frontier, const PlanJob& job, int alo
 
 int plans_shown(const Frontier& frontier) {
   constexpr int kFewest = 4;
-  constexpr int kInstructions = 300'000;  // of all plans: a page of them has a megabyte
+  constexpr int kInstructions = 300'000;  // in all plans: about 1 MB on a page
   return std::clamp(kInstructions / std::max(1, frontier.pipeline().instructions()), kFewest,
                     kMostPlansShown);
 }

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// From a job to its plans: the steps of `harpe plan`, without the command line around them.
+/// The steps of `harpe plan` from a job to its plans, without the command line around them.
 
 #include <chrono>
 #include <cstdint>
@@ -21,25 +21,25 @@ namespace harpe::command {
 /// The result of a long search.
 struct SearchOutcome {
   double seconds = 0;
-  std::int64_t windows = 0;        ///< with as many the same plan is found again
+  std::int64_t windows = 0;        ///< a search with this many windows finds the same plan again
   double gap_before = 0, gap = 0;  ///< at the deadline, as fractions
   bool is_interrupted = false;
 };
-/// One sentence.
+/// Returns one sentence.
 std::string sentence_of(const SearchOutcome& outcome);
 
-/// Shows how the search for the chosen plan comes on, and ends it when its time is over or Ctrl-C
+/// The search for the chosen plan: shows its progress, and ends it when its time is over or Ctrl-C
 /// is pressed. Not thread-safe.
 class LongPlanSearch {
  public:
-  /// Refers to both.
+  /// Refers to both arguments.
   LongPlanSearch(const PlanJob& job, Console& console) : job_(job), console_(console) {}
 
-  /// `options` with the search that the job asks for, if any; refers to this.
+  /// Returns `options` with the search that the job requests, if any; it refers to this object.
   PlanOptions applied_to(PlanOptions options);
-  /// Lets Ctrl-C end the program again.
+  /// Ends the display, and lets Ctrl-C end the program again.
   void end();
-  /// Nothing where none was made.
+  /// Returns nullopt if no search was made.
   const std::optional<SearchOutcome>& outcome() const { return outcome_; }
 
  private:
@@ -55,29 +55,29 @@ class LongPlanSearch {
   std::optional<SearchOutcome> outcome_;
 };
 
-/// What a job works on, read and put together.
+/// The inputs of a job, read and combined.
 struct PlanInputs {
   Profile profile;
   Pipeline pipeline;
-  std::vector<Watts> blocking_power;  ///< one a stage
-  /// Sentences on the work that is planned: rows that count in another way than the profile has
-  /// them, and rows that are left out.
+  std::vector<Watts> blocking_power;  ///< one per stage
+  /// Sentences about the planned work: rows that count differently from the profile's, and rows
+  /// that are left out.
   std::vector<std::string> premises;
-  std::vector<std::string> notes;  ///< what else a user should know, one sentence each
-  /// True if the rows that the plan is made for are not those of the file: fitted, or shared by
+  std::vector<std::string> notes;  ///< other facts that the user should know, one sentence each
+  /// True if the plan is made for other rows than those of the file: fitted rows, or rows shared by
   /// chunks.
   bool has_own_profile = false;
 };
 
-/// Reads profile and schedule, adds the fixed-time instructions and transfers of the job.
-/// Diagnostics of all inputs are reported together. Refuses a profile
-/// in other units; warns of what may not be meant.
+/// Reads profile and schedule, and adds the fixed-time instructions and transfers of the job.
+/// Reports the diagnostics of all inputs together. Refuses a profile in other units, and warns of
+/// inputs that may be mistakes.
 Result<PlanInputs> read_inputs(const PlanJob& job, Console& console);
 
-/// The same of a profile that was read, for the schedule of `job`.
+/// Returns the inputs of a profile that is already read, for the schedule of `job`.
 Result<PlanInputs> inputs_of(const PlanJob& job, const Profile& given);
 
-/// How the plans of a job are to be searched for.
+/// Returns the options of the search for the plans of a job.
 /// \param profile  that the plans are made for
 PlanOptions options_of(const PlanJob& job, const Profile& profile);
 
@@ -96,32 +96,32 @@ struct Planned {
   Plan fastest;
   Plan chosen;
   Plan least_energy;
-  /// `chosen` with free switching, where the job asks for switching to cost something.
+  /// `chosen` with free switching, if the job sets a cost of switching.
   std::optional<Plan> free_switching;
-  /// `chosen` with clocks that come late, see late_replay.h; if the job takes changes as free.
+  /// `chosen` with late clocks, see late_replay.h, if the job assumes free changes.
   std::optional<Plan> late_replay;
   ReferenceTimes reference;  ///< without any wait for a straggler
   std::vector<Plan> along;   ///< along the frontier, fastest first; may be empty
-  /// One of each plan along the frontier for settings as late as theirs; empty if none are late.
+  /// Bounds of the plans along the frontier for settings as late as theirs; empty if none are late.
   std::vector<Joules> along_bounds;
   std::vector<FrontierPoint> late_bound;  ///< the curve of these bounds; empty if none are late
   Seconds waits_until{0};                 ///< end of a straggler's iteration; 0: none
   Joules tight_bound{0};                  ///< of `chosen`, see `Frontier::tight_lower_bound`
-  std::optional<SearchOutcome> search;    ///< of a search that went on for `chosen`
+  std::optional<SearchOutcome> search;    ///< of the continued search for `chosen`
   std::vector<NamedRivals> rivals;        ///< see rivals.h
-  std::optional<carbon::ClusterTerms> cluster;  ///< if the job asks for its bill
-  std::vector<std::string> premises;            ///< those of the inputs
-  bool has_own_profile = false;                 ///< that of the inputs
+  std::optional<carbon::ClusterTerms> cluster;  ///< if the job requests its bill
+  std::vector<std::string> premises;            ///< of the inputs
+  bool has_own_profile = false;                 ///< of the inputs
 };
 
-/// Plans for the job's objective, for which `search` goes on, and `along` evenly spaced plans from
-/// T_min to T*. For a straggler, all but those along the frontier wait for it.
+/// Makes the plans for the job's objective, which `search` refines, and `along` evenly spaced plans
+/// from T_min to T*. For a straggler, all plans except those along the frontier wait for it.
 Result<Planned> make_plans(const Frontier& frontier, const PlanJob& job, int along,
                            const Progress& progress, LongPlanSearch& search);
 
 inline constexpr int kMostPlansShown = 50;
-/// How many plans along the frontier a report shows where the job does not say: that many, and
-/// fewer of a large pipeline.
+/// Returns the number of plans along the frontier that a report shows if the job does not set it:
+/// `kMostPlansShown`, and fewer for a large pipeline.
 int plans_shown(const Frontier& frontier);
 
 }  // namespace harpe::command

@@ -22,10 +22,10 @@ struct PredictArguments {
   PredictOptions options;
   std::vector<Seconds> load, transfer_forward, transfer_backward;
   bool blocking_transfers = false;
-  std::string switch_latency;  ///< empty: the table beside the profile, if there is one
+  std::string switch_latency;  ///< empty for the table beside the profile, if any
 };
 
-/// The options for this plan, whose stages and boundaries are known only now.
+/// Returns the options for this plan, whose stages and boundaries are known only now.
 Result<PredictOptions> options_for(const Plan& plan, const PredictArguments& arguments,
                                    const LatencyByClock& latency) {
   PredictOptions options = arguments.options;

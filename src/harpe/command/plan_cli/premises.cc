@@ -17,7 +17,7 @@ constexpr std::array kFixedKinds = {std::pair("load", InstructionKind::kLoad),
                                     std::pair("reduce", InstructionKind::kReduce),
                                     std::pair("optimizer", InstructionKind::kOptimizer)};
 
-/// The times of the instructions of a kind, of each stage.
+/// Returns the times of the instructions of a kind, for each stage.
 std::vector<std::vector<Seconds>> times_of(const Plan& plan, InstructionKind kind) {
   std::vector<std::vector<Seconds>> times;
   for (const auto& list : plan.instructions) {
@@ -29,7 +29,8 @@ std::vector<std::vector<Seconds>> times_of(const Plan& plan, InstructionKind kin
   return times;
 }
 
-/// What each stage spends with one instruction of the kind; 0 for none, the longest if they differ.
+/// Returns each stage's time of one instruction of the kind; 0 for none, the longest if they
+/// differ.
 std::vector<Seconds> time_of_stages(const Plan& plan, InstructionKind kind) {
   std::vector<Seconds> longest;
   for (const auto& times : times_of(plan, kind))
@@ -52,7 +53,7 @@ std::string_view text_of(Transfers::Mode mode) {
   return mode == Transfers::Mode::kRendezvous ? "rendezvous" : "overlapped";
 }
 
-/// "none", "96 times 0.003 s".
+/// Returns text such as "none" or "96 times 0.003 s".
 std::string times_text(std::ptrdiff_t count, Seconds time) {
   if (count == 0) return "none";
   return counted(static_cast<std::size_t>(count), "time") + " " + shortest(time.value, 9) + " s";
@@ -65,7 +66,7 @@ std::vector<double> numbers(const std::vector<Unit>& values) {
   return result;
 }
 
-/// Compares a plan with what it should be.
+/// Comparison of a plan with the expected job.
 class Comparison {
  public:
   Comparison(const Plan& plan, const PlanJob& job, const std::set<std::string_view>& keys)
@@ -99,8 +100,8 @@ class Comparison {
     }
   }
 
-  /// Counts, too, the instructions that the schedule gets for these times, so that none can be left
-  /// out. A schedule that has such instructions itself takes their times from the profile.
+  /// Also compares the number of instructions that these times add to the schedule, so that none
+  /// can be missing. A schedule that contains such instructions takes their times from the profile.
   void compare_fixed_times(const Schedule& schedule) {
     const std::array<const std::vector<Seconds>*, kFixedKinds.size()> given = {
         &job_.load, &job_.reduce, &job_.optimizer};
@@ -113,7 +114,7 @@ class Comparison {
       times = per_stage(*given[k], plan_.stages, name, "stages", diagnostics);
       for (Diagnostic& one : diagnostics.take()) found_.push_back(std::move(one.message));
       const Result<Schedule> full = with_fixed_times(schedule, wanted);
-      if (!full.ok()) continue;  // a schedule that has such instructions of its own
+      if (!full.ok()) continue;  // the schedule contains such instructions
       const auto planned = times_of(plan_, kind);
       for (int stage = 0; stage < plan_.stages; ++stage) {
         const auto count = std::ranges::count(full->lists[stage], kind, &Instruction::kind);
@@ -126,7 +127,7 @@ class Comparison {
         add(std::string(name) + " of stage " + std::to_string(stage),
             times_text(std::ranges::ssize(planned[stage]), time_of_stages(plan_, kind)[stage]),
             times_text(count, time));
-        break;  // the other stages mostly differ in the same way
+        break;  // other stages mostly differ in the same way
       }
     }
   }
@@ -139,7 +140,7 @@ class Comparison {
       return;
     }
     const LatencyByClock proven = certificate->latency.value_or(LatencyByClock());
-    // A table of zeros is no latency.
+    // A table of zeros equals no latency.
     const LatencyByClock& given = job_.switch_latency.by_clock;
     const LatencyByClock wanted = given.longest() > Seconds{0} ? given : LatencyByClock();
     if (proven != wanted) add("switch-latency", harpe::text_of(proven), harpe::text_of(wanted));
@@ -164,7 +165,7 @@ class Comparison {
       for (Diagnostic& one : diagnostics.take()) found_.push_back(std::move(one.message));
       return;
     }
-    found.resize(std::max(count, 0));  // none are as many times 0
+    found.resize(std::max(count, 0));  // none equals zeros
     wanted.resize(std::max(count, 0));
     if (found != wanted) add(std::string(key), one_or_each(found, unit), one_or_each(wanted, unit));
   }

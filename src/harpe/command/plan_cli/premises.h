@@ -1,8 +1,8 @@
 #pragma once
 /// \file
-/// What a plan takes for granted: the work, the machine, and what the plan alone states. `harpe
-/// verify` prints it, so that a reader sees what was proven of what, and refuses a plan that is not
-/// the one that was asked for.
+/// The premises of a plan: the work, the machine, and the facts that only the plan states. `harpe
+/// verify` prints them, so that a reader sees what was proven of which inputs, and refuses a plan
+/// that is not the requested one.
 
 #include <set>
 #include <string>
@@ -20,18 +20,18 @@ Json latency_json(const LatencyByClock& latency);
 /// Returns the path of the table that a latency was read from; null if there is none.
 Json latency_table_json(const GivenLatency& given);
 
-/// "schedule 1f1b: 8 stages, 96 micro-batches, 1 chunk; ...": a few lines, each indented.
-/// \param certificate  may be null; then nothing is known of the switch latency
+/// Returns "schedule 1f1b: 8 stages, 96 micro-batches, 1 chunk; ...": a few lines, each indented.
+/// \param certificate  may be null; then the switch latency is unknown
 std::string premises_text(const Plan& plan, const Certificate* certificate,
                           const Verification& found);
-/// The same as an object: schedule, stages, micro_batches, chunks, gpus_per_stage,
-/// blocking_power_w, transfers, load_s, reduce_s, optimizer_s (lists, one a stage),
-/// switch_latency_s (null if not known), taken_from_plan.
+/// Returns the premises as an object: schedule, stages, micro_batches, chunks, gpus_per_stage,
+/// blocking_power_w, transfers, load_s, reduce_s, optimizer_s (lists, one value per stage),
+/// switch_latency_s (null if unknown), taken_from_plan.
 Json premises_json(const Plan& plan, const Certificate* certificate, const Verification& found);
 
-/// How the plan differs from what it should be, one sentence each.
-/// \param keys  of `job` that were given (`JobKey::name`); others are not compared
+/// Returns the differences between the plan and the request, one sentence each.
 /// \param schedule  that the plan follows
+/// \param keys      of `job` that were given (`JobKey::name`); others are not compared
 std::vector<std::string> differences(const Plan& plan, const Certificate* certificate,
                                      const Schedule& schedule, const PlanJob& job,
                                      const std::set<std::string_view>& keys);

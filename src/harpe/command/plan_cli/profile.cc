@@ -38,8 +38,8 @@ std::string label(const InstructionCheck& check, bool with_chunk) {
   return check.knobs.empty() ? text : text + ", " + text_of(check.knobs);
 }
 
-/// \param in_doubt  its units, of which a warning says so
-/// \param blocking  whether the blocking power is known
+/// \param in_doubt  true if a warning doubts the units
+/// \param blocking  true if the blocking power is known
 std::string check_text(const Profile& profile, const ProfileCheck& check, bool in_doubt,
                        bool blocking, bool coloured) {
   Table table = Table::of(
@@ -61,7 +61,7 @@ std::string check_text(const Profile& profile, const ProfileCheck& check, bool i
     if (!entry.missing.empty())
       remarks += remark(entry, "not measured: " + clocks_text(entry.missing));
     for (const std::string& sentence : entry.suspicious) {
-      // Painted after it is wrapped: escapes have no width.
+      // Painted after wrapping, since escapes have no width.
       const std::string word = "suspicious:";
       std::string text = remark(entry, word + ' ' + sentence);
       text.replace(text.find(word), word.size(), painted(word, Paint::kBold, coloured));

@@ -10,11 +10,11 @@
 namespace harpe::command {
 namespace {
 
-/// Against all-max, %.
+/// Returns the saving against all-max, %.
 double saving(const OneSettingPoint& point, const Planned& planned) {
   return 100 * (1 - point.iteration_energy / planned.all_max.iteration_energy);
 }
-/// Against the fastest possible iteration, %.
+/// Returns the slowdown against the fastest possible iteration, %.
 double slowdown(const OneSettingPoint& point, const Frontier& frontier) {
   return 100 * (point.iteration_time / frontier.min_time() - 1);
 }
@@ -90,7 +90,7 @@ std::string rivals_text(const Frontier& frontier, const Planned& planned) {
     add(rival.as_cheap, "as much as this plan");
     if (line.empty()) continue;
     const std::string by = source == "profile" ? "" : " (" + source + ")";
-    const bool is_setting = !setting_text(curve.front()).empty();  // a rival's curve has points
+    const bool is_setting = !setting_text(curve.front()).empty();  // a rival's curve is not empty
     std::string sentence = name + (is_setting ? " for all GPUs" : "") + by + ":" + line;
     if (sentence.front() == 'o') sentence.front() = 'O';
     text += sentence + '\n';
@@ -112,13 +112,13 @@ Json rivals_json(const Frontier& frontier, const Planned& planned) {
 }
 
 std::vector<ReportComparison> rival_comparisons(const Planned& planned) {
-  constexpr double kApart = 2;  // % of all-max's energy: a line of text in the chart
+  constexpr double kApart = 2;  // % of all-max's energy: height of a text line in the chart
   std::vector<ReportComparison> comparisons;
   for (const NamedRivals& one : planned.rivals) {
     for (const auto& point : {one.rivals.no_slower, one.rivals.next_cheaper, one.rivals.as_cheap}) {
       if (!point || saving(*point, planned) < kApart) continue;
       const std::string setting = setting_text(*point);
-      // A curve of plans lies along the frontier, where the chart has room for one label.
+      // A curve of plans is close to the frontier, where the chart has room for one label.
       const bool is_named =
           !comparisons.empty() && setting.empty() && comparisons.back().name == one.name;
       if (is_named) continue;

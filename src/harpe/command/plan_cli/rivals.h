@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// The comparison of a plan with one clock and one power limit for all GPUs, and with policies that
-/// others have published.
+/// The comparison of a plan with one clock and one power limit for all GPUs, and with published
+/// policies of others.
 
 #include <string>
 #include <vector>
@@ -19,18 +19,18 @@ std::string setting_text(const OneSettingPoint& point);
 /// Returns the wait that all plans of the comparison share.
 plan::StragglerWait wait_of(const Planned& planned);
 
-/// Returns one entry for each kind. A profile without rows for power limits has those of the model
-/// of `gpu`, none if that is null.
+/// Returns one entry for each kind. If the profile has no rows for power limits, the model of
+/// `gpu` supplies them; none if that is null.
 Result<std::vector<NamedRivals>> rivals_of(const Frontier& frontier, const Planned& planned,
                                            const GpuModel* gpu);
 
 // Of `planned.rivals`:
 /// Returns a line for each kind.
 std::string rivals_text(const Frontier& frontier, const Planned& planned);
-/// Returns an object for each kind with `no_slower`, `next_cheaper` and `as_cheap`, each may be
-/// null.
+/// Returns an object for each kind with `no_slower`, `next_cheaper` and `as_cheap`, null if
+/// missing.
 Json rivals_json(const Frontier& frontier, const Planned& planned);
-/// Returns the rivals for the page, without those that its chart cannot tell from all-max.
+/// Returns the rivals for the page, except those that its chart cannot distinguish from all-max.
 std::vector<ReportComparison> rival_comparisons(const Planned& planned);
 
 }  // namespace harpe::command

@@ -23,17 +23,17 @@
 namespace harpe::command {
 namespace {
 
-/// Starts and ends when a forward, a recompute, a weight gradient and an input gradient take 1, a
-/// full backward 2, fused instructions the sum of their halves, and fixed-time ones nothing.
+/// Starts and durations if a forward, a recompute, a weight gradient and an input gradient take 1,
+/// a full backward 2, fused instructions the sum of their halves, and fixed-time instructions 0.
 struct UnitTimeline {
-  std::vector<double> start, duration;  ///< one entry a node of the pipeline
-  std::vector<double> busy;             ///< one entry a stage
+  std::vector<double> start, duration;  ///< one entry per node of the pipeline
+  std::vector<double> busy;             ///< one entry per stage
   double makespan = 0;
 };
 
 using PartAndMicroBatch = std::pair<int, int>;
 
-/// Those whose weight gradient is split off: their backward is the input gradient alone.
+/// Returns the backwards whose weight gradient is split off: they compute the input gradient alone.
 std::set<PartAndMicroBatch> split_backwards(const Schedule& schedule) {
   std::set<PartAndMicroBatch> split;
   for (const auto& list : schedule.lists) {
@@ -101,13 +101,13 @@ UnitTimeline unit_timeline(const Pipeline& pipeline) {
   return timeline;
 }
 
-/// One line a stage, at most `width` columns (0: no limit), cut with "..." where more follows.
+/// Returns one line per stage, at most `width` columns (0: no limit); "..." marks a cut line.
 std::string draw_schedule(const Pipeline& pipeline, const UnitTimeline& timeline, int width) {
   const Schedule& schedule = pipeline.schedule();
   const bool with_part = schedule.chunks() > 1;
   std::size_t cell = 2;
   for (int n = 0; n < pipeline.instructions(); ++n) {
-    // A label wider than its share of columns widens all of them.
+    // A label wider than its share of columns widens all columns.
     const double duration = timeline.duration[n];
     if (duration == 0) continue;
     const std::size_t length = label(pipeline.nodes()[n].instruction, with_part).size() + 1;
@@ -154,7 +154,7 @@ struct ScheduleArguments {
   std::string out;
 };
 
-/// The generator named, or the file. Sizes are for generators.
+/// Returns the schedule of the named generator, or of the file. Sizes are for generators only.
 Result<Schedule> load(const ScheduleArguments& arguments, Console& console) {
   for (const ScheduleGenerator& generator : schedule_generators()) {
     if (lower(arguments.source) != generator.name) continue;
@@ -169,7 +169,8 @@ Result<Schedule> load(const ScheduleArguments& arguments, Console& console) {
   const bool is_file = arguments.source == "-" ||
                        arguments.source.find_first_of("./") != std::string::npos ||
                        std::filesystem::exists(arguments.source, no_file);
-  if (!is_file) return make_schedule(arguments.source, {});  // names the nearest generator
+  if (!is_file)
+    return make_schedule(arguments.source, {});  // its error suggests the nearest generator
   if (arguments.stages || arguments.micro_batches || arguments.chunks) {
     return Error::invalid("--stages, --micro-batches and --chunks are for schedules by name; " +
                           in_quotes(arguments.source) + " is a file");

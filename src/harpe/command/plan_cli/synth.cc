@@ -51,7 +51,7 @@ std::string comment(const SynthArguments& arguments) {
          (options.recompute ? " --recompute" : "");
 }
 
-/// A profile that was measured may have taken a day.
+/// Fails if the file exists and is not a synthetic profile: a measured one may have taken a day.
 Status spare_measured(const std::filesystem::path& out) {
   std::error_code error;
   if (!std::filesystem::is_regular_file(out, error)) return ok_status();
