@@ -58,6 +58,7 @@ run_tests() {
   for preset in $1; do rm -rf "build/$preset/cases"; done
   shift
   echo "== test"
+  sync # else the first tests that commit to a database wait for gigabytes of objects: a commit took more than 5 s
   ctest --test-dir build --parallel $((cores * 4)) --resource-spec-file cores.json --output-on-failure --no-tests=error "$@"
 }
 
