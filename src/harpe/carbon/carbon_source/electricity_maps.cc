@@ -132,9 +132,9 @@ class ElectricityMapsSource final : public IntensitySource {
                  .zone = options_.zone,
                  .kind = options_.kind,
                  .step = options_.step};
-    const ElectricityMapsOptions defaults;
-    if (options_.version != defaults.version) identity_.options = "version=" + options_.version;
-    if (!options_.estimations) identity_.options += ",estimations=no";
+    if (options_.version != ElectricityMapsOptions{}.version)
+      identity_.options = "version=" + options_.version + " ";
+    if (!options_.estimations) identity_.options += "estimations=no";
   }
 
   const SourceIdentity& identity() const override { return identity_; }

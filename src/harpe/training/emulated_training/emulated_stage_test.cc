@@ -31,6 +31,14 @@ Profile costs() {
                    .points = {{kLow, 4_s, Joules{30}}, {kHigh, 2_s, Joules{60}}}}});
 }
 
+/// `costs()` with a row of an instruction of fixed time.
+Profile costs_with(InstructionKind kind, Seconds time) {
+  const Profile own = costs();
+  std::vector<InstructionProfile> entries(own.entries().begin(), own.entries().end());
+  entries.push_back({.stage = 0, .chunk = 0, .kind = kind, .points = {{{}, time, Joules{7}}}});
+  return own.with_entries(entries);
+}
+
 StageRun run(const std::vector<Megahertz>& clocks, const StageConditions& conditions) {
   return run_stage(schedule(), costs(), 0, clocks, conditions);
 }
@@ -99,14 +107,8 @@ TEST(EmulatedStage, TotalsAreOfEachKindOfComputation) {
 TEST(EmulatedStage, FixedTimeInstructionsTakeTheirTimeAndAreNotReported) {
   const Schedule full =
       *with_fixed_times(schedule(), {.load = {}, .reduce = {}, .optimizer = {Seconds{0.1}}});
-  const Profile own = costs();
-  std::vector<InstructionProfile> entries(own.entries().begin(), own.entries().end());
-  entries.push_back({.stage = 0,
-                     .chunk = 0,
-                     .kind = InstructionKind::kOptimizer,
-                     .points = {{{}, Seconds{0.1}, Joules{7}}}});
-  const StageRun done =
-      run_stage(full, own.with_entries(entries), 0, std::vector{kHigh}, {.clock = {kHigh}});
+  const StageRun done = run_stage(full, costs_with(InstructionKind::kOptimizer, Seconds{0.1}), 0,
+                                  std::vector{kHigh}, {.clock = {kHigh}});
   EXPECT_EQ(done.instructions.back().time, Seconds{0.1});
   EXPECT_EQ(totals_of(full, 0, done.instructions).size(), 2U);
 }
@@ -114,16 +116,10 @@ TEST(EmulatedStage, FixedTimeInstructionsTakeTheirTimeAndAreNotReported) {
 TEST(EmulatedStage, ALateClockComesIntoForceWhileAnInstructionOfFixedTimeRuns) {
   const Schedule full =
       *with_fixed_times(schedule(), {.load = {Seconds{3}}, .reduce = {}, .optimizer = {}});
-  const Profile own = costs();
-  std::vector<InstructionProfile> entries(own.entries().begin(), own.entries().end());
-  entries.push_back({.stage = 0,
-                     .chunk = 0,
-                     .kind = InstructionKind::kLoad,
-                     .points = {{{}, Seconds{3}, Joules{7}}}});
   StageConditions conditions{.clock = {kHigh}};
   conditions.clock.request(kLow, 2_s);
   const StageRun done =
-      run_stage(full, own.with_entries(entries), 0, std::vector{kLow}, conditions);
+      run_stage(full, costs_with(InstructionKind::kLoad, 3_s), 0, std::vector{kLow}, conditions);
   ASSERT_EQ(full.lists[0].front().kind, InstructionKind::kLoad);
   EXPECT_EQ(done.instructions[1].time, 2_s) << "the whole forward at the low clock";
 }
