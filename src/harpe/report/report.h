@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// Pictures and pages that show a planned pipeline to people. Nothing here plans or decides; the
-/// figures are those of the given plans. Every document is self-contained: no picture or page links
+/// Pictures and pages that show a planned pipeline to people. Nothing here plans or decides: all
+/// figures come from the given plans. Every document is self-contained: no picture or page links
 /// to another resource. The same input gives the same bytes. All text of the input is escaped. A
 /// page of a synthetic profile shows `kSyntheticRemark` in a banner that stays visible.
 ///

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Forecasters of a series of carbon intensities, updated as time goes on.
+/// Forecasters of a series of carbon intensities, which learn from each new value.
 ///
 /// A forecaster receives one value of the grid after the other. After each value it can forecast
 /// the values 1, 2, ... steps later. It has seen nothing else, so a backtest cannot leak the future

@@ -23,9 +23,9 @@ struct SourceIdentity {
 };
 
 /// A provider, file or number. Used by one thread. Every response has the identity's kind, zone and
-/// step, and `fetched_at`. Errors are those of SourceLink (kUnavailable, kNoPermission, kNotFound),
-/// kInvalidInput for an unreadable response, and kNotSupported for data that the source does not
-/// have.
+/// step, and `fetched_at`. Functions fail with the errors of SourceLink (kUnavailable,
+/// kNoPermission, kNotFound), with kInvalidInput for an unreadable response, and with kNotSupported
+/// for data that the source does not have.
 class IntensitySource {
  public:
   virtual ~IntensitySource() = default;

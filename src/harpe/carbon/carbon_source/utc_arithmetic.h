@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// Calculations with times beyond those in `carbon` (utc_time.h): intervals, calendar months, and
-/// the machine's time.
+/// Calculations with times that the room `carbon` (utc_time.h) does not need: intervals, calendar
+/// months, and the machine's time.
 
 #include <chrono>
 #include <functional>

@@ -26,8 +26,8 @@ std::string inventory_json(const CarbonInventory& inventory);
 std::string inventory_csv(const CarbonInventory& inventory);
 std::string inventory_page(const CarbonInventory& inventory, const PageSource& source = {});
 
-/// Units of all energies and masses of an inventory: those that suit its total. The mass per
-/// functional unit has its own unit, which suits the mean of all.
+/// Returns the unit of all energies of an inventory, which suits the total. All masses share a unit
+/// likewise; the mass per functional unit has its own, which suits the mean.
 inline TextUnit energy_unit(const CarbonInventory& inventory) {
   return energy_unit(inventory.total.site);
 }

@@ -30,8 +30,8 @@ double next_boundary(double time, carbon::WholeSeconds step);
 
 /// Spreads the energy of a command over intervals, evenly between two readings, so that the sum is
 /// the energy of the whole window. A reading above a later one or above the whole is lowered to it.
-/// Errors are those of the whole, in proportion to the energy: a boundary is as exact as a step of
-/// the counter.
+/// Each interval gets a part of the window's error, in proportion to its energy. A boundary is as
+/// exact as a step of the counter.
 /// \param readings  by rising time; may be empty
 carbon::EnergyLedger command_ledger(const std::vector<EnergySoFar>& readings,
                                     const WindowEnergy& whole, carbon::WholeSeconds step);

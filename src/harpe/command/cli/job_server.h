@@ -82,7 +82,7 @@ Result<Json> ask_for_pages(JobServer& server, const std::string& path);
 /// Returns the error; if the server does not know the job, with the name of a similar job.
 Error with_near_job(Error error, JobServer& server, const std::string& job);
 
-/// Calls `JobServer::ask_text` with a path below that of the job. Errors are those of
+/// Calls `JobServer::ask_text` with a path below the job's path. Fails with the errors of
 /// `with_near_job`.
 Result<std::string> ask_of_job(JobServer& server, const std::string& job, const std::string& method,
                                const std::string& below, std::string body = {});

@@ -401,8 +401,8 @@ class Printer {
 /// \param views  must outlive the monitor
 MonitorOptions options_of(const MonitorArguments& arguments, GpuViews& views) {
   MonitorOptions options;
-  // Often enough to observe the steps of counters, but no more: a GPU that is read continuously
-  // does not sleep.
+  // Often enough to observe the steps of counters, but not more often, because a GPU that is read
+  // continuously does not sleep.
   options.rate = std::clamp(10.0 / arguments.interval.value, 10.0, 50.0);
   options.cpu_interval = {std::clamp(arguments.interval.value, 0.1, 15.0)};
   options.reasons_interval = arguments.interval;

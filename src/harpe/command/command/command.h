@@ -33,7 +33,7 @@ using Action = std::function<Result<Outcome>(Console&)>;
 /// The command line of a program: the root command with its subcommands, and their actions.
 class Commands {
  public:
-  /// Creates only the root command; its arguments are those of add().
+  /// Creates the root command alone. The arguments are as for add().
   Commands(const std::string& name, const std::string& description, const std::string& examples,
            Action action = {});
   ~Commands();

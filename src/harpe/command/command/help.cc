@@ -308,7 +308,8 @@ std::string unknown_subcommand(const CLI::App& command, const std::string& word,
   return message;
 }
 
-/// Returns the unknown words, those of the subcommand first: its parents get the words after "--".
+/// Returns the unknown words. The words of the subcommand come first, because its parents get the
+/// words after "--".
 std::vector<std::string> unknown_words(const CLI::App& command) {
   std::vector<std::string> words;
   for (const CLI::App* at = &command; at != nullptr; at = at->get_parent())

@@ -12,10 +12,10 @@
 ///   Harpe        plans until the deadline by the forecast, again before each interval
 ///   hindsight    the same plan with the actual values: the bound of all forecasts
 ///
-/// A job of unknown length (open_ended_job.h) is paced without knowing its work. Its deadline is
-/// the one that its terms lead to in the end, which only hindsight knows.
+/// A job of unknown length (open_ended_job.h) is paced without knowing its work. Its deadline
+/// follows from its terms and its work, so that only hindsight knows it.
 ///
-/// Each decision uses only values known at that time: those of intervals that had ended. Pure.
+/// Each decision uses only the values of intervals that have ended by then. Pure.
 
 #include <cstddef>
 #include <optional>

@@ -17,8 +17,8 @@
 /// (Zeus) has no length. The cost of a run is that of the traces times its runtime ratio; the
 /// observed cost is without the ratio.
 ///
-/// If each job ends before the next one starts, all results are those of recurrences.h. Pure;
-/// O(epochs x jobs in flight).
+/// If each job ends before the next one starts, all results equal the results of recurrences.h.
+/// Pure; O(epochs x jobs in flight).
 
 #include <cstdint>
 #include <string>
@@ -84,7 +84,7 @@ struct ConcurrentRun {
 };
 
 struct ConcurrentRecurrences {
-  std::vector<ConcurrentRun> runs;  ///< in the order of observation; without those that never began
+  std::vector<ConcurrentRun> runs;  ///< in the order of observation, without runs that never began
   double cost = 0;                  ///< J, of all runs
 
   /// Returns the number of runs that reached the target.

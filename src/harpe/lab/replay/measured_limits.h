@@ -30,8 +30,8 @@ class MeasuredLimits {
   std::size_t count(int batch_size) const;
 
  private:
-  /// The state in which nothing was worth measuring: with no more epochs and no new measurements,
-  /// nothing is.
+  /// The state in which no limit was worth measuring. As long as there are no further epochs and no
+  /// new measurements, none becomes worth it.
   struct Settled {
     std::size_t measured = 0;  ///< number with all sizes
     double epochs = -1;

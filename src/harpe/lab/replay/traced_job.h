@@ -1,7 +1,7 @@
 #pragma once
 /// \file
 /// A recurring job in the traces: epochs to target of each batch size, and time and energy of an
-/// epoch under each power limit. The jobs are those of Zeus's evaluation (NSDI'23, table 1).
+/// epoch under each power limit. Zeus's evaluation has the same jobs (NSDI'23, table 1).
 
 #include <optional>
 #include <span>
@@ -41,7 +41,7 @@ struct Horizon {
 struct TracedJob {
   std::string dataset;
   zeus::RecurringJob job;         ///< sizes, default, eta, beta, max_epochs, max_power, recurrences
-  std::vector<TracedSize> sizes;  ///< in the order of those of `job`
+  std::vector<TracedSize> sizes;  ///< in the order of the sizes of `job`
   std::size_t first = 0;          ///< position of the default size
   /// Does not affect the number that is replayed, `job.recurrences`.
   Horizon horizon = {};

@@ -2,7 +2,7 @@
 /// \file
 /// Zeus's traces of trainings: the epochs that a run took to its target with each batch size, and
 /// the time and power of an epoch on a GPU under each power limit (Zeus, NSDI'23, section 6.1; the
-/// files are those of its repository).
+/// files are in its repository).
 
 #include <optional>
 #include <string>

@@ -168,7 +168,7 @@ class CurlFetcher final : public HttpFetcher {
     ClearTextGuard guard;
     if (!request.secrets.empty() && parts_of(url).scheme == "http") {
       guard.watch(easy);
-      // An open connection might be one that no guard has checked.
+      // No guard has checked a connection that is open already.
       curl_easy_setopt(easy, CURLOPT_FRESH_CONNECT, 1L);
     }
     const CURLcode code = curl_easy_perform(easy);

@@ -88,7 +88,7 @@ Result<RevokedTokens> RevokedTokens::parse(std::string_view text, const std::str
       name = trim(name.substr(0, at));
     }
     const auto [known, is_new] = revoked.subjects_.emplace(name, before);
-    // If a subject has two lines, the one that revokes more counts.
+    // If a subject has two lines, the line that revokes more tokens counts.
     if (!is_new && known->second) {
       known->second = before ? std::max(known->second, before) : std::nullopt;
     }

@@ -22,7 +22,7 @@ std::string group_of(const net::HttpRequest& request) {
   return {};
 }
 
-/// Returns the scopes that a token needs; metrics need those of GPUs and CPUs.
+/// Returns the scopes that a token needs; metrics need the scopes of GPUs and of CPUs.
 std::vector<std::string> scopes_of(const net::HttpRequest& request, const std::string& group) {
   if (request.path == "/metrics") return {kGpuRead, kCpuRead};
   if (group.empty()) return {};

@@ -3,9 +3,9 @@
 /// The leases of a node as a state machine. Its input is events with their times, its output the
 /// effects to carry out. It has no threads, files, devices or clock, so events can be replayed.
 ///
-/// Invariants: those of the book (lease_book.h). A lease only covers GPUs that the policy lets its
-/// holder set. Every granted lease ends in exactly one `Ended`, whose controls are restored on each
-/// of its GPUs before a later lease sets anything there.
+/// Invariants. All invariants of the book (lease_book.h) hold. A lease only covers GPUs that the
+/// policy lets its holder set. Every granted lease ends in exactly one `Ended`, whose controls are
+/// restored on each of its GPUs before a later lease sets anything there.
 ///
 /// Limits: `LeaseLimits` bounds the leases that a user holds and the rate of taking them, so that
 /// the book and the audit log stay bounded. Root is exempt from the rate.

@@ -53,7 +53,7 @@ struct WattRange {
   Watts lowest, highest;
 };
 
-/// The settings of a GPU, and those that the agent's policy allows this client.
+/// The settings that a GPU supports, and the settings that the agent's policy allows this client.
 struct GpuOffer {
   std::vector<Megahertz> clocks;          ///< graphics clocks that can be locked, ascending
   std::optional<PowerLimitRange> limits;  ///< power limits that can be set

@@ -132,7 +132,7 @@ class LineUp {
       parts.push_back({.kind = kind, .part = part, .micro_batch = micro_batch});
     };
     // If the schedule splits some backwards, or the profile has rows for weight gradients,
-    // `backward` rows are those of the input gradient. A full backward is then both gradients.
+    // `backward` rows are costs of the input gradient. A full backward then has two parts.
     const auto add_backward = [&](int part, int micro_batch) {
       add(InstructionKind::kBackward, part, micro_batch);
       if (weights_.contains({part, micro_batch})) return;

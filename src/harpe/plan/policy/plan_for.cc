@@ -22,7 +22,7 @@ Result<Plan> plan_for(const Frontier& frontier, const Objective& objective,
     case Objective::Kind::kDeadline:
     case Objective::Kind::kStragglerTime:
     case Objective::Kind::kStragglerFactor:
-      break;  // those of a time are planned above
+      break;  // objectives of a time are planned above
   }
   return frontier.least_energy_plan(options);
 }

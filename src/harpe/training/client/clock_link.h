@@ -101,7 +101,8 @@ class ClockLink {
   /// Returns true if, as far as is known now, the agent was connected since `begin`, responded in
   /// time and refused nothing, so that all requested clocks were set.
   bool obeyed_since(Instant begin);
-  /// Returns true if an agent was ever connected: one that is gone may have left the clock locked.
+  /// Returns true if an agent was ever connected. Such an agent may have ended with the clock
+  /// locked.
   bool ever_connected() const { return ever_connected_; }
 
  private:

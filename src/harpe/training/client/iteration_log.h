@@ -60,8 +60,8 @@ class IterationLog {
 /// Returns the energies of spans of time, in their order; an estimate without a source if unknown.
 using SpanEnergies = std::function<std::vector<EnergyEstimate>(std::span<const TimeSpan> spans)>;
 
-/// Returns the report of an iteration without its `session`. The spans passed to `energies` are
-/// those of its instructions and, last, of the iteration. Their errors are taken as independent.
+/// Returns the report of an iteration without its `session`. `energies` receives the spans of
+/// the instructions and, last, the span of the iteration. Their errors are taken as independent.
 IterationReport make_report(const IterationRecord& record, RankCoordinates coordinates,
                             const SpanEnergies& energies);
 

@@ -177,7 +177,7 @@ struct MeasuredGpu {
 };
 
 /// Returns the position of this rank's GPU among the devices: the GPU that the options name, else
-/// the only one that this process may use (CUDA_VISIBLE_DEVICES and its kin), else the
+/// the only GPU that this process may use (CUDA_VISIBLE_DEVICES and the like), else the
 /// LOCAL_RANK-th of these. Logs a line and returns nullopt if that is not known.
 std::optional<std::size_t> choose_gpu(const RankClientOptions& options, const Devices& devices) {
   const auto& gpus = devices.gpus;

@@ -406,7 +406,7 @@ std::optional<IterationRecord> Reporter::take_ended(Instant now) {
     record.damaged |= !IterationLog::replace_times(record, device_times_.front().times);
     device_times_.pop_front();
   } else if (await_times_.value > 0) {
-    record.damaged = true;  // else the times of the calls would be reported as those of the work
+    record.damaged = true;  // else the times of calls would be reported as times of the work
   } else {
     by_calls_ = true;
   }

@@ -3,8 +3,8 @@
 /// Time and energy of iterations with every instruction at its highest clock on the present
 /// machines: the costs of training without Harpe, against which every promise and saving is judged.
 ///
-/// The time and energy of such an iteration beyond those of its own computations (optimizer,
-/// gradient exchange, data) do not change when a straggler appears or recovers. They are medians of
+/// Such an iteration takes time and energy beyond its own computations (optimizer, gradient
+/// exchange, data), which do not change when a straggler appears or recovers. They are medians of
 /// the newest 15, which ignore stalls and first iterations. For an even number of times, the median
 /// is the lower middle value, because stalls only lengthen times. Not thread-safe.
 

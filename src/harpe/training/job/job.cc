@@ -326,7 +326,7 @@ void Job::tick(Seconds now) {
     s.effects.save = true;
     s.deploy_choice(now, "a straggler's time is over");
   }
-  if (s.ended_to_pause()) hear(now);  // a paused job has not ended, however long the pause is
+  if (s.ended_to_pause()) hear(now);  // a job in a pause has not ended, however long the pause is
   if (s.ended || s.ranks.all_ended()) return;
   if (auto* registering = std::get_if<Registering>(&s.phase)) {
     if (now - s.created < kPatience || std::exchange(registering->missing_logged, true)) return;

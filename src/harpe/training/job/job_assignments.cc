@@ -129,7 +129,7 @@ void Job::State::push(Deployment deployment, std::int64_t from) {
   deployment.version = ++version;
   if (deployment.first_version == 0) deployment.first_version = version;
   deployment.from = from;
-  // Removes deployments that no longer come into force, and those by which no rank runs any more.
+  // Removes deployments that will not come into force, and deployments that no rank uses any more.
   std::erase_if(deployments, [&](const Deployment& d) { return d.from >= deployment.from; });
   while (deployments.size() > 1 && deployments[1].from <= collector.newest() - 1)
     deployments.pop_front();

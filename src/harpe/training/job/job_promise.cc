@@ -220,7 +220,7 @@ void Job::State::log_probe(std::int64_t from, std::int64_t resumes, const std::s
                 " run at all-max: what the machines take without a plan is measured again");
 }
 
-/// Ends the probe, if one runs, and discards what it measured.
+/// Ends the probe, if one is running, and discards its measurements.
 void Job::State::end_probe() {
   if (probe() != nullptr) running()->look = {};
 }
@@ -297,7 +297,7 @@ double Job::State::learn(const Probe& done) {
 /// Measures the delay of pipelines that were declared slower than their computations: the others
 /// wait for it only if it also occurs at all-max. If all-max was not known before, the delay counts
 /// as part of the overhead of all iterations, so that iterations are never longer than necessary.
-/// \returns  true if a delay differs from the one that the others waited for
+/// \returns  true if a delay differs from the delay that the other pipelines waited for
 bool Job::State::judge_outside(const Probe& done, Seconds now) {
   const bool is_known = baseline.has_time();
   Seconds computing = usual_time;

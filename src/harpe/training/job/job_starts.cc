@@ -203,7 +203,7 @@ void Job::State::ranks_complete(Seconds now) {
                   is_new ? "nothing is known of this job yet" : "its instructions are new");
 }
 
-/// Replaces the ranks by those of a new start of training, whose iterations are counted anew.
+/// Replaces the ranks by the ranks of a new start of training, which counts iterations from 0.
 void Job::State::started_again(RankBook book, Seconds now) {
   const std::string before = ranks.run();
   ranks = std::move(book);

@@ -47,7 +47,7 @@ class PauseBook {
   const Entry* in_force(std::int64_t iteration) const;
   bool knows(const PauseRequest& pause) const;
 
-  std::vector<Entry> entries_;  ///< oldest first; only those that hold in some iteration
+  std::vector<Entry> entries_;  ///< oldest first; only entries that hold in some iteration
   std::int64_t looked_ = -1;    ///< the last iteration passed to `before`
   std::uint64_t followed_ = 0;  ///< the newest pause that was followed, or arrived too late
 };

@@ -1,8 +1,8 @@
 #pragma once
 /// \file
 /// A recurring job: the same training, repeated on data that may change. The members that do not
-/// change between recurrences are those that Zeus's clients register (Zeus, NSDI'23, section 4;
-/// JSON names are those of Zeus's server), and Harpe's own.
+/// change between recurrences are what Zeus's clients register (Zeus, NSDI'23, section 4), by the
+/// JSON names of Zeus's server, and Harpe's own.
 
 #include <cstdint>
 #include <optional>

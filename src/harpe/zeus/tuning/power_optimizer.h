@@ -88,8 +88,8 @@ class PowerOptimizer {
   ~PowerOptimizer();
 
   /// Reports the start of a training step. Returns true while settings are still tried. Then the
-  /// caller should wait for the work in the GPU's queue before the next step, so that the times of
-  /// steps are those of the GPU.
+  /// caller should wait for the work in the GPU's queue before the next step, so that the
+  /// measured times of steps are the GPU's.
   bool on_step_begin();
   /// Reports the end of an epoch: work until the next step, such as a validation, is not a step.
   void on_epoch_end();
