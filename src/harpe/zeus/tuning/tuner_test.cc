@@ -55,6 +55,9 @@ TEST(Tuner, FindsTheCheapestSettingWithinTheBoundAndSaysTruly) {
   }
 }
 
+// Of 72,000 such jobs, 10 were more than 5 % above the best, by one setting each (seeds 42 and
+// 1086979370 have one): windows erred by 1 %, or the trials reached their limit of steps first. So
+// one such job in a run of the test is no failure; two are (4 runs in 100,000 by chance).
 TEST(Tuner, OfManyJobsTheChoiceIsNearTheBestOneAllowed) {
   const unsigned seed = std::random_device{}();
   SCOPED_TRACE("seed " + std::to_string(seed));
@@ -62,7 +65,10 @@ TEST(Tuner, OfManyJobsTheChoiceIsNearTheBestOneAllowed) {
   const auto between = [&random](double low, double high) {
     return low + (high - low) * static_cast<double>(random() % 10'001) / 10'000;
   };
-  for (int i = 0; i < 60; ++i) {
+  constexpr int kJobs = 60;
+  int far_from_best = 0;
+  double excess = 0;
+  for (int i = 0; i < kJobs; ++i) {
     SimulatedJob job(static_cast<unsigned>(random()));
     job.knee = between(150, 330);
     job.exponent = between(0.2, 1.6);
@@ -85,8 +91,12 @@ TEST(Tuner, OfManyJobsTheChoiceIsNearTheBestOneAllowed) {
     ASSERT_TRUE(result.choice.has_value());
     const double chosen = result.knob[*result.choice];
     EXPECT_LE(slowdown(chosen), bound + 0.01);
-    EXPECT_LE(job.energy_of(chosen), 1.05 * best);
+    EXPECT_LE(job.energy_of(chosen), 1.1 * best);
+    far_from_best += job.energy_of(chosen) > 1.05 * best ? 1 : 0;
+    excess += job.energy_of(chosen) / best - 1;
   }
+  EXPECT_LE(far_from_best, 1);
+  EXPECT_LE(excess, 0.005 * kJobs) << "mean at most 0.5 %";
 }
 
 TEST(Tuner, EpochsShorterThanAWindowLoseNothing) {
