@@ -193,6 +193,15 @@ std::vector<CsvRow> split_csv(std::string_view text, Diagnostics& diagnostics,
   return rows;
 }
 
+bool has_cells_of(const CsvRow& heading, const CsvRow& row, Diagnostics& diagnostics) {
+  const std::size_t expected = heading.cells.size(), found = row.cells.size();
+  if (found == expected) return true;
+  diagnostics.add(
+      row.line, 0,
+      "expected " + std::to_string(expected) + " cells, found " + std::to_string(found));
+  return false;
+}
+
 std::string csv_cell(const std::string& text) {
   std::string clean = text;
   std::ranges::replace_if(clean, is_control, ' ');

@@ -53,6 +53,9 @@ std::optional<OtherForm> other_form(std::string_view text);
 std::vector<CsvRow> split_csv(std::string_view text, Diagnostics& diagnostics,
                               bool keep_empty_lines = false);
 
+/// Returns true if the row has as many cells as the heading. Otherwise adds a diagnostic.
+bool has_cells_of(const CsvRow& heading, const CsvRow& row, Diagnostics& diagnostics);
+
 /// Returns the text as a CSV cell: in quotes if it is empty, contains a comma, a quote or '#',
 /// begins or ends with white space, or had control characters (which become spaces, so that a row
 /// is one line).

@@ -50,13 +50,7 @@ class CsvTable {
     if (!diagnostics_.empty()) return;
     for (std::size_t row = 1; row < rows_.size(); ++row) {
       row_ = &rows_[row];
-      if (row_->cells.size() == rows_[0].cells.size()) {
-        read();
-      } else {
-        diagnostics_.add(row_->line, 0,
-                         "expected " + std::to_string(rows_[0].cells.size()) + " cells, found " +
-                             std::to_string(row_->cells.size()));
-      }
+      if (has_cells_of(rows_[0], *row_, diagnostics_)) read();
     }
   }
 

@@ -90,12 +90,7 @@ class ExogenousTable {
   }
 
   void read_row(const CsvRow& row) {
-    if (row.cells.size() != rows_[0].cells.size()) {
-      diagnostics_.add(row.line, 0,
-                       "expected " + std::to_string(rows_[0].cells.size()) + " cells, found " +
-                           std::to_string(row.cells.size()));
-      return;
-    }
+    if (!has_cells_of(rows_[0], row, diagnostics_)) return;
     const auto time = parse_utc(row.cells[time_].text);
     if (!time) {
       diagnostics_.add(

@@ -337,12 +337,7 @@ class IntensityTable {
   }
 
   void read_row(const CsvRow& row) {
-    if (row.cells.size() != rows_[0].cells.size()) {
-      diagnostics_.add(row.line, 0,
-                       "expected " + std::to_string(rows_[0].cells.size()) + " cells, found " +
-                           std::to_string(row.cells.size()));
-      return;
-    }
+    if (!has_cells_of(rows_[0], row, diagnostics_)) return;
     if (columns_.zone != kNoColumn && !take_zone(row, row.cells[columns_.zone])) return;
     const CsvCell& time_cell = row.cells[columns_.time];
     auto time = parse_utc(time_cell.text);

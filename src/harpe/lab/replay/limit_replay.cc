@@ -83,13 +83,13 @@ std::int64_t most_steps(const RecordedRun& run, std::int64_t a_setting, int step
 
 /// Positions of the columns.
 struct RunColumns {
-  std::size_t window = 0, time = 0, count = 0;
+  std::size_t window = 0, time = 0;
   std::vector<std::size_t> energy;
 };
 
 std::optional<RunColumns> find_columns(const CsvRow& heading, Diagnostics& diagnostics) {
   std::optional<std::size_t> window, time;
-  RunColumns columns{.count = heading.cells.size(), .energy = {}};
+  RunColumns columns;
   for (std::size_t i = 0; i < heading.cells.size(); ++i) {
     const std::string& name = heading.cells[i].text;
     if (name == "window_name") window = i;
@@ -165,12 +165,7 @@ Result<RecordedRun> parse_recorded_run(std::string_view text, const std::string&
   std::vector<double> limits;
   for (std::size_t i = 1; i < rows.size(); ++i) {
     const CsvRow& row = rows[i];
-    if (row.cells.size() != columns->count) {
-      diagnostics.add(row.line, 1,
-                      "expected " + std::to_string(columns->count) + " cells, found " +
-                          std::to_string(row.cells.size()));
-      continue;
-    }
+    if (!has_cells_of(rows.front(), row, diagnostics)) continue;
     const std::optional<double> limit = limit_of(row.cells[columns->window].text);
     if (!limit) continue;
     if (*limit <= 0 || (!limits.empty() && *limit >= limits.back())) {

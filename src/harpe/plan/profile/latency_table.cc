@@ -26,7 +26,9 @@ class LatencyTableReader {
     if (rows.empty()) {
       diagnostics_.add("expected a header line with the columns frequency and latency");
     } else if (read_header(rows.front())) {
-      for (std::size_t i = 1; i < rows.size(); ++i) read_row(rows[i]);
+      for (std::size_t i = 1; i < rows.size(); ++i) {
+        if (has_cells_of(rows.front(), rows[i], diagnostics_)) read_row(rows[i]);
+      }
       if (rows.size() == 1) diagnostics_.add(rows[0].line, 1, "expected a row for each clock");
     }
     if (!diagnostics_.empty()) return Error::invalid(std::move(diagnostics_));
@@ -55,16 +57,10 @@ class LatencyTableReader {
     }
     if (!frequency_) diagnostics_.add(header.line, 1, "column frequency (MHz) is missing");
     if (!latency_) diagnostics_.add(header.line, 1, "column latency (s) is missing");
-    columns_ = header.cells.size();
     return diagnostics_.count() == before;
   }
 
   void read_row(const CsvRow& row) {
-    if (row.cells.size() != columns_) {
-      return diagnostics_.add(row.line, row.cells.empty() ? 1 : row.cells.back().column,
-                              "expected " + std::to_string(columns_) + " columns, found " +
-                                  std::to_string(row.cells.size()));
-    }
     const CsvCell& frequency = row.cells[*frequency_];
     const CsvCell& latency = row.cells[*latency_];
     const std::optional<double> clock = parse_number(frequency.text);
@@ -109,7 +105,6 @@ class LatencyTableReader {
 
   Diagnostics diagnostics_;
   std::optional<std::size_t> frequency_, latency_, least_;  // columns
-  std::size_t columns_ = 0;
   std::map<Megahertz, int> line_of_;
   std::vector<LatencyByClock::Entry> entries_;
 };

@@ -78,13 +78,13 @@ TEST(LatencyTable, RefusesWhatIsNoneWithLineAndColumn) {
               AllOf(HasSubstr("late.csv:2:1: frequency: expected whole MHz"),
                     HasSubstr("late.csv:3:5: latency: expected seconds from 0 to 3600, found '-1'"),
                     HasSubstr("late.csv:4:1: frequency"), HasSubstr("late.csv:4:3: latency"),
-                    HasSubstr("late.csv:5:1: expected 2 columns, found 1")));
+                    HasSubstr("late.csv:5: expected 2 cells, found 1")));
   EXPECT_THAT(
       refused("frequency,latency,least_latency\n900,0.1,0.2\n1000,0.1,0\n1200,0.1,x\n1,1\n"),
       AllOf(HasSubstr("late.csv:2:9: least_latency: expected more than 0 s, and at most "
                       "the latency, 0.1 s, found '0.2'"),
             HasSubstr("late.csv:3:10: least_latency"), HasSubstr("late.csv:4:10: least_latency"),
-            HasSubstr("late.csv:5:3: expected 3 columns, found 2")));
+            HasSubstr("late.csv:5: expected 3 cells, found 2")));
   EXPECT_THAT(refused("frequency,latency\n900,0.1\n1200,0.1\n900,0.2\n"),
               HasSubstr("late.csv:4:1: frequency: 900 MHz is already in line 2"));
 }
