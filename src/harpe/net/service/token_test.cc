@@ -54,17 +54,28 @@ TEST(Token, IsRefusedWithAnyCharacterChanged) {
       SigningKey::of("another-key-another-key-another-key")->verify(token, kTokenNow).ok());
 }
 
+// Signatures made by Python's hmac module, each by the key over the header and the claims.
 TEST(Token, NeedsTheRightAlgorithmEvenWithARightSignature) {
-  // The key signs whatever bytes it is given, so a token of its own can stand in for a forged one.
   const SigningKey key = *SigningKey::of(kSecret);
-  for (const char* header : {R"({"alg":"none"})", R"({"alg":"RS256"})", "{}", "[]", "x"}) {
-    const std::string unsigned_token =
-        base64url(header) + "." + base64url(R"({"sub":"a","scopes":[]})") + ".";
-    EXPECT_FALSE(key.verify(unsigned_token, kTokenNow).ok()) << header;
+  const auto verify = [&](const char* header, const std::string& signature) {
+    const std::string token =
+        base64url(header) + "." + base64url(R"({"sub":"a","scopes":[]})") + "." + signature;
+    EXPECT_TRUE(signature.empty() || key.has_signed(token)) << header;
+    return key.verify(token, kTokenNow).ok();
+  };
+  EXPECT_TRUE(verify(R"({"alg":"HS256"})", "eA6fyv7-LW1G_dYwcZ6zRW7Kq5XcS4RHNyxGGk_Ysqs"));
+  EXPECT_FALSE(verify(R"({"alg":"none"})", "R1u-mOliHMXg1DC5UVPc1Jq_hUQ8qgJZ7ITOrIHY6Qo"));
+  EXPECT_FALSE(verify(R"({"alg":"RS256"})", "L15iXMgoxZ0MNZLSl0sGGx8gA4R0l2IcU48_SLxstgs"));
+  EXPECT_FALSE(verify(R"({"alg":"HS512"})", "sk-WKtKRS3tzxH3RWrVsBV1cIjPpjj6V_L8yeIz3zPo"));
+  EXPECT_FALSE(verify("{}", "DhgA752gKWAwnx7I5mZezuJdWsS6spLzp7_vtsExIT8"));
+  EXPECT_FALSE(verify("[]", "i2D5nfISkRqPDAhnNR3KY9hmdvVzmMTC32NzFBtqPSc"));
+  EXPECT_FALSE(verify("x", "kFQZa6thMQrGE528Lu_Xh8l492J-sJBKGPVHJMtLYkw"));
+  for (const char* header : {R"({"alg":"none"})", R"({"alg":"RS256"})", R"({"alg":"HS256"})"}) {
+    EXPECT_FALSE(verify(header, "")) << header;
   }
 }
 
-// Made by Python's hmac and base64 modules: {"alg":"HS256","crit":["exp"],"exp":1}, signed right.
+// Made by Python's hmac and base64 modules: {"alg":"HS256","crit":["exp"],"exp":1}, validly signed.
 TEST(Token, OneWithCriticalExtensionsIsRefused) {
   const Result<TokenClaims> claims = SigningKey::of(kSecret)->verify(
       "eyJhbGciOiJIUzI1NiIsImNyaXQiOlsiZXhwIl0sImV4cCI6MX0."
@@ -92,7 +103,7 @@ TEST(ForwardToken, NamesAClientToServersOfTheSameKeyForAWhile) {
   for (const char* forged : {"", "1", "address 10.0.0.9", "a.b.c"}) {
     EXPECT_FALSE(forwarded_client(key, forged, kTokenNow)) << forged;
   }
-  // A user's token makes no server of its holder, and what servers show gives no user's rights.
+  // A user's token does not make its holder a server, and a server's token gives no user's rights.
   EXPECT_FALSE(
       forwarded_client(key, key.sign({.subject = "a", .scopes = {"job-write"}}), kTokenNow));
   EXPECT_THAT(key.verify(token, kTokenNow)->scopes, ElementsAre("harpe-forward"));

@@ -1,15 +1,16 @@
-// How long a clock command takes from the client's call to the driver's: the agent's own overhead.
+// Time of a clock command from the client's call to the driver's call: the agent's own overhead.
 //
 //   clock_channel_bench [seconds] [clients] [commands a second of each] [prompt|plain] [free|bound]
+//                       [follow|stay]
 //
-// Clients are processes, each with a lease on its own GPU, at random times around the rate; `bound`
-// binds each to one CPU, as batch systems do with ranks. The
-// GPUs only note when their driver was called and with what; the minimum dwell is off. Beside it,
-// in the same run, the same clients wake a bare thread of the same priority on the same CPU through
-// a pipe (a tenth as often): what the kernel takes for a wake-up with nothing of the agent in it.
+// Clients are processes, each with a lease on its own GPU, that send commands at random times
+// around the rate; `bound` binds each to one CPU, as batch systems do with ranks. The GPUs only
+// record the time and the clock of each driver call; the minimum dwell is off. For comparison, in
+// the same run, the same clients wake a bare thread of the same priority on the same CPU through a
+// pipe (a tenth as often). This is the time of a wake-up by the kernel, without the agent.
 //
-// It checks that the last clock that each client wanted was applied, and that no command was
-// applied twice or out of order. It exits with 1 when one of these fails, whatever the times.
+// The benchmark checks that the last clock requested by each client was applied, and that no
+// command was applied twice or out of order. It exits with 1 if a check fails, at any speed.
 
 #include <fcntl.h>
 #include <poll.h>
@@ -59,22 +60,22 @@ void sleep_until_ns(std::int64_t when) {
   ::clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &time, nullptr);
 }
 
-/// What clients and the benchmark share.
+/// Memory shared by the clients and the benchmark.
 struct Shared {
   struct alignas(64) Client {
-    std::array<std::atomic<std::int64_t>, kClocks> called;  ///< when each clock was wanted
-    std::array<std::atomic<bool>, kClocks> moved;           ///< from another CPU than the last
+    std::array<std::atomic<std::int64_t>, kClocks> called;  ///< time of the request for each clock
+    std::array<std::atomic<bool>, kClocks> moved;  ///< requested from another CPU than before
     std::atomic<int> last_clock;
     std::atomic<int> finished;  ///< 1: the last command was served; 2: it was not
     std::atomic<std::int64_t> bare_called;
     std::atomic<int> cpu;
-    std::atomic<std::int64_t> calls_took;  ///< ns, all calls together
+    std::atomic<std::int64_t> calls_took;  ///< ns, sum over all calls
   };
   std::array<Client, kMostClients> clients;
   std::atomic<int> go, leave;
 };
 
-/// Notes when its driver is called.
+/// A GPU that records the time of each driver call.
 class NotingGpu final : public Gpu {
  public:
   NotingGpu(int index, Shared::Client& client) : client_(client) {
@@ -96,7 +97,7 @@ class NotingGpu final : public Gpu {
   }
   Status reset_locked_clocks(ClockDomain) override { return ok_status(); }
 
-  std::vector<std::int64_t> moved, stayed;  ///< from the client's call to this one's, ns
+  std::vector<std::int64_t> moved, stayed;  ///< ns, from the client's call to the driver's call
   std::vector<int> applied;
 
  private:
@@ -104,7 +105,8 @@ class NotingGpu final : public Gpu {
   Shared::Client& client_;
 };
 
-/// The controller owns the devices; the notes are read when it is gone.
+/// A device for the controller to own. The records of the NotingGpu are read after the controller
+/// is gone.
 class LentGpu final : public Gpu {
  public:
   explicit LentGpu(NotingGpu& gpu) : gpu_(gpu) {}
@@ -130,7 +132,7 @@ struct Settings {
   double rate = 200;
   bool prompt = true;
   bool bound = false;
-  bool follow = true;  ///< owners may go to the CPUs of their clients
+  bool follow = true;  ///< owners may move to the CPUs of their clients
 };
 
 void bind_to_cpu(int cpu) {
@@ -190,7 +192,7 @@ void bind_to_cpu(int cpu) {
   ::_exit(0);
 }
 
-/// A thread as an owner is, with nothing to do.
+/// Runs a thread like that of an owner, but without work.
 void run_bare(int descriptor, bool prompt, Shared& shared, std::vector<std::int64_t>& latencies) {
   if (prompt) {
     sched_param first{};

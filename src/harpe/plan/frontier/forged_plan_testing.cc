@@ -13,7 +13,7 @@
 namespace harpe::plan {
 namespace {
 
-/// A number a little or much different.
+/// Returns a number that differs a little or a lot from `value`.
 double changed(double value, Dice& dice) {
   static constexpr double kInfinity = std::numeric_limits<double>::infinity();
   switch (dice.below(10)) {
@@ -43,14 +43,14 @@ double changed(double value, Dice& dice) {
   }
 }
 
-/// An entry of some stage; null if there is none.
+/// Returns an entry of some stage; null if there is none.
 PlannedInstruction* some_entry(Plan& plan, Dice& dice) {
   if (plan.instructions.empty()) return nullptr;
   auto& list = dice.pick(plan.instructions);
   return list.empty() ? nullptr : &dice.pick(list);
 }
 
-/// The latency that the plan's `switch` entries are for, if there are any.
+/// Returns the latency of the plan's `switch` entries, or without any, of the certificate.
 LatencyByClock latency_of(const ForgedCase& forged, const SmallProblem& problem) {
   const auto is_switch = [](const PlannedInstruction& entry) {
     return entry.kind == InstructionKind::kSwitch;
@@ -96,7 +96,7 @@ void change_transfers(Transfers& transfers, const SmallProblem& problem, Dice& d
   }
 }
 
-/// Changes the rows of one kind of instruction: those that the plan does not run at, too.
+/// Changes the rows of one kind of instruction, which the plan may or may not use.
 void change_profile(Profile& profile, const SmallProblem& problem, Dice& dice) {
   std::vector<InstructionProfile> entries(profile.entries().begin(), profile.entries().end());
   if (entries.empty()) return;
@@ -127,7 +127,7 @@ void change_profile(Profile& profile, const SmallProblem& problem, Dice& dice) {
       if (entries.size() > 1) entries.erase(entries.begin() + (&entry - entries.data()));
       break;
     default: {
-      // Rows for a whole that had none, or for a fixed-time instruction.
+      // Adds rows for a whole instruction that had none, or for a fixed-time instruction.
       static constexpr std::array kKinds{InstructionKind::kRecomputeBackward,
                                          InstructionKind::kForwardBackward, InstructionKind::kLoad,
                                          InstructionKind::kSend, InstructionKind::kOptimizer};
@@ -148,7 +148,7 @@ void change_profile(Profile& profile, const SmallProblem& problem, Dice& dice) {
   profile = profile.with_entries(std::move(entries));
 }
 
-/// Runs a whole of the plan as its halves, at their first points.
+/// Splits a whole instruction of the plan into its halves, at their first points.
 void split_whole(ForgedCase& forged, Dice& dice) {
   Plan& plan = forged.plan;
   const Profile profile = rows_of_chunks(forged.profile, forged.schedule);
@@ -176,7 +176,7 @@ void split_whole(ForgedCase& forged, Dice& dice) {
     auto& list = plan.instructions[stage];
     const auto at = list.erase(list.begin() + static_cast<std::ptrdiff_t>(run.entries[0]));
     list.insert(at, parts.begin(), parts.end());
-    return;  // the places of later runs have moved
+    return;  // the positions of later runs have changed
   }
 }
 
@@ -214,7 +214,7 @@ void mutate_premises(ForgedCase& forged, const SmallProblem& problem, Dice& dice
     default:
       change_profile(forged.profile, problem, dice);
   }
-  // The bound that the solver claimed was for another plan.
+  // The solver's bound was for another plan.
   plan.lower_bound = Joules{0};
   recost(plan, forged.schedule, forged.profile, latency, wait_until);
 }
@@ -234,9 +234,11 @@ void corrupt_plan(Plan& plan, Dice& dice) {
   switch (dice.below(8)) {
     case 0:
     case 1:
-    case 2:
-      *dice.pick(numbers) = changed(*dice.pick(numbers), dice);
+    case 2: {
+      double& number = *dice.pick(numbers);
+      number = changed(number, dice);
       return;
+    }
     case 3: {
       int& number = *dice.pick(integers);
       number += dice.below(3) - 1;

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// For tests of frontiers: random profiles and pipelines.
+/// Random profiles and pipelines, for tests of frontiers.
 
 #include <gtest/gtest.h>
 
@@ -26,7 +26,7 @@ class Random {
   std::mt19937 engine_;
 };
 
-// Any cloud of points, including dominated ones, ties and single clocks.
+// Returns any cloud of points, including dominated points, ties and single clocks.
 inline Profile random_profile(Random& random, int stages, int chunks, int clocks, bool split,
                               double unit = 1) {
   std::vector<InstructionProfile> entries;
@@ -38,7 +38,7 @@ inline Profile random_profile(Random& random, int stages, int chunks, int clocks
         InstructionProfile entry{.stage = stage, .chunk = chunk, .kind = kind, .points = {}};
         const int count = 1 + random.below(clocks);
         for (int k = 0; k < count; ++k) {
-          // Not whole nanoseconds, but no two so close that a nanosecond is worth something.
+          // Not whole nanoseconds, but no two times so close that a nanosecond matters.
           const Seconds time{1e-3 * (5 + random.below(45)) + 1e-9 / 3};
           entry.points.push_back(
               {Megahertz{900 + 15 * k}, time, Joules{unit * random.between(2, 12)}});
@@ -55,10 +55,10 @@ struct Case {
   int stages, micro_batches, chunks;
   bool split;
 };
-/// How many random cases to try: under sanitizers, ten times as slow, a third, but one of each
-/// kind.
+/// Returns the number of random cases to try: under sanitizers, which are ten times as slow, a
+/// third of `most`, rounded up.
 constexpr unsigned seeds(unsigned most) {
-  return HARPE_UNDER_SANITIZERS ? most / 3 : most;
+  return HARPE_UNDER_SANITIZERS ? (most + 2) / 3 : most;
 }
 
 inline constexpr Case kCases[] = {

@@ -30,12 +30,12 @@ TEST(Surrogate, FollowsItsPriorFromOneValue) {
       .slope = 0.1, .slope_deviation = 0.2, .bend = 0.04, .bend_deviation = 0.1};
   const Surrogate surrogate(prior, 5, {{5, 2.0, 0.01}});
   EXPECT_NEAR(surrogate.at(7).mean, 2.0 + 0.1 * 2 + 0.04 * 4 / 2, 1e-3);
-  // The level's error, the slope's and the bend's, each of which is independent.
+  // The errors of the level, the slope and the bend, which are independent.
   EXPECT_NEAR(surrogate.at(7).variance, 0.01 + 0.04 * 4 + 0.01 * 4, 1e-3);
 }
 
 TEST(Surrogate, AgreesWithTheClosedFormOfALevelWithNoise) {
-  // Nothing but a level: the mean of what was seen, weighted by inverse variance.
+  // Only a level: the mean of the observed values, weighted by inverse variance.
   const Surrogate surrogate({}, 0, {{0, 1, 0.1}, {3, 2, 0.2}, {4, 4, 0.4}});
   const double precision = 1 / 0.1 + 1 / 0.2 + 1 / 0.4;
   EXPECT_NEAR(surrogate.at(9).mean, (1 / 0.1 + 2 / 0.2 + 4 / 0.4) / precision, 0.01);
@@ -57,7 +57,7 @@ RecurringJob job_of(std::vector<int> sizes, int default_size, int recurrences) {
 }
 
 struct Law {
-  int epochs = 0;  ///< to the target; 0: never
+  int epochs = 0;  ///< to the target; 0 if never reached
   double epoch_cost = 0;
 };
 
@@ -65,7 +65,7 @@ struct World {
   World(const RecurringJob& job, std::map<int, Law> by_size)
       : optimizer(job, {}), laws(std::move(by_size)) {}
 
-  /// One trial. \returns  whether it converged
+  /// Runs one trial. \returns  true if it converged
   bool train() {
     const auto given = optimizer.next(now);
     EXPECT_TRUE(given.ok());
@@ -99,11 +99,11 @@ struct World {
   std::string why;
   std::set<int> sizes;
   std::map<int, int> trained;  ///< by size
-  /// Of the trainings with this size after the first, so many do not converge.
+  /// After the first training with this size, `failed` in `of` trainings do not converge.
   struct {
     int size = 0, failed = 0, of = 1;
   } failing = {};
-  double profiling = 1;  ///< times what an epoch costs: the first with each size but the very first
+  double profiling = 1;  ///< cost factor of the first epoch with a size, except for the first size
 };
 
 TEST(PayBack, BeginsWithTheDefaultAndSettlesOnTheCheapest) {
@@ -139,7 +139,7 @@ TEST(PayBack, EndsATrialThatDoesNotConvergeLongBeforeItsLastEpoch) {
   EXPECT_LT(world.cost, 100 * 20 * 60 * 1.06);
 }
 
-// A size that converged once is not believed never to fail: two in five of its trainings do.
+// A size that converged once may still fail: two in five of its trainings do.
 TEST(PayBack, LeavesASizeOfWhichManyTrainingsFail) {
   RecurringJob job = job_of({128, 192, 256}, 256, 0);
   job.beta.reset();
@@ -154,8 +154,8 @@ TEST(PayBack, LeavesASizeOfWhichManyTrainingsFail) {
   }
 }
 
-// With 60 words of error, an epoch or two decide: half the size needs half the epochs, not 10 %
-// fewer, although its epochs are dearer.
+// Speech recognition with a lenient target, such as a word error rate of 60 %: trainings take one
+// epoch or two. A smaller size then saves half of the epochs or none, not 10 %.
 TEST(PayBack, TriesWhereAWholeEpochMayBeSaved) {
   World world(job_of({24, 48, 96, 192}, 192, 0),
               {{24, {1, 100}}, {48, {1, 85}}, {96, {2, 68}}, {192, {2, 60}}});
@@ -164,7 +164,7 @@ TEST(PayBack, TriesWhereAWholeEpochMayBeSaved) {
   EXPECT_EQ(world.optimizer.cheapest()->batch_size, 48);
 }
 
-// A training of one epoch in which all limits were profiled says too much of its later ones.
+// A training of one epoch that profiled all limits overestimates the cost of later trainings.
 TEST(PayBack, LearnsWhatAnEpochCostsWhereEachTrainingHasOne) {
   World world(job_of({32, 64}, 64, 0), {{32, {1, 54}}, {64, {1, 60}}});
   world.profiling = 1.2;
