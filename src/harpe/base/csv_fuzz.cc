@@ -1,4 +1,4 @@
-// What splits without an error can be written and splits into the same cells again.
+// Any text that is split without an error can be written, and splits into the same cells again.
 
 #include <cstddef>
 #include <cstdint>

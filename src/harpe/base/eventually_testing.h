@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Waiting for what other threads and processes do.
+/// Waiting for a condition that other threads or processes fulfil.
 
 #include <chrono>
 #include <thread>
@@ -9,8 +9,8 @@
 
 namespace harpe {
 
-/// Looks again and again, so that a test takes as long as what it waits for.
-/// \returns  whether `holds` has come true within `patience`, which is for busy machines
+/// Checks `holds` repeatedly, so that a test takes no longer than its condition.
+/// \returns  true if `holds` became true within `patience`, which is long for busy machines
 template <class Condition>
 bool eventually(const Condition& holds, Seconds patience = Seconds{180}) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(patience.value);

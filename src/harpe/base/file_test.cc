@@ -19,7 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 
-/// Runs `body` in a child process, where limits can be set; returns its exit status.
+/// Runs `body` in a child process, where limits can be set, and returns its exit status.
 int in_child(const std::function<int()>& body) {
   const pid_t child = ::fork();
   if (child == 0) ::_exit(body());

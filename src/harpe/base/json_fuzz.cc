@@ -1,5 +1,5 @@
-// Agrees with nlohmann's own parser on what is JSON and on every value, and every position points
-// at the first character of its value.
+// The parser agrees with nlohmann's on which texts are JSON and on every value. Every position
+// points at the first character of its value.
 
 #include <cstddef>
 #include <cstdint>

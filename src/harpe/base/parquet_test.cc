@@ -1,4 +1,4 @@
-// The bytes of a Parquet file. That Apache Arrow reads them is for tests/parquet_test.py.
+// The bytes of a Parquet file. tests/parquet_test.py checks that Apache Arrow can read them.
 
 #include "harpe/base/parquet.h"
 
@@ -20,7 +20,7 @@ TEST(Parquet, HasItsValuesBetweenItsMagicNumbers) {
     EXPECT_NE(file.find(bytes), std::string::npos) << value;
   }
   EXPECT_NE(file.find("job_w"), std::string::npos);
-  // The length of the footer stands before the last magic number. The footer follows the pages.
+  // The length of the footer precedes the last magic number. The footer follows the pages.
   std::uint32_t footer = 0;
   std::memcpy(&footer, file.data() + file.size() - 8, sizeof footer);
   EXPECT_LT(footer, file.size() - 8 - 4 * sizeof(double));

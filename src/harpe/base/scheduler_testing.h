@@ -1,14 +1,14 @@
 #pragma once
 /// \file
-/// Simulated time: everything that happens, happens here, one thing after another, in an order that
-/// depends on nothing but what is done.
+/// Simulated time: events and threads run one after another, in an order that depends only on the
+/// calls to the scheduler.
 ///
-/// Things are events, which are done at once, or threads: code that waits in the middle of what it
-/// does, as for a database. Such a thread is one of the system, for the sake of its stack, but runs
-/// only while the scheduler waits for it, and gives the turn back when it sleeps. So there is never
-/// more than one at work, nothing is interrupted but where it sleeps, and nothing needs a lock.
+/// Events run to completion. Threads run code that waits in the middle of its work, such as for a
+/// database. Each is a system thread, because it needs its own stack, but runs only while the
+/// scheduler waits for it, and returns control when it sleeps. So at most one thread runs at a
+/// time, threads are interrupted only where they sleep, and no locks are needed.
 ///
-/// The thread that makes a scheduler may sleep by it, too: meanwhile the others have their turns.
+/// The thread that makes a scheduler may also sleep by it. The other threads run in the meantime.
 
 #include <sched.h>
 
@@ -29,9 +29,9 @@
 
 namespace harpe {
 
-/// While it is there, this thread, and those it starts, stay on one CPU. Threads of which one waits
-/// for the other lose half of their time, and beside other work nine tenths, where the next one has
-/// to be woken on another CPU.
+/// Keeps this thread, and the threads it starts, on one CPU during its lifetime. Two threads that
+/// wait for each other lose half of their time if each switch wakes the next thread on another CPU,
+/// and nine tenths if the machine has other work.
 class OneCpu {
  public:
   OneCpu() {
@@ -67,12 +67,12 @@ class Scheduler {
    private:
     friend class Scheduler;
     bool is_idle() const { return body_ == nullptr; }
-    /// Lets it run until it sleeps or is through.
+    /// Lets the thread run until it sleeps or its body returns.
     void go() {
       go_.release();
       back_.acquire();
     }
-    /// Of the thread itself.
+    /// Returns control to the scheduler. Called by the thread itself.
     void rest() {
       back_.release();
       go_.acquire();
@@ -89,13 +89,13 @@ class Scheduler {
     }
 
     std::function<void()> body_;
-    std::uint64_t nap_ = 0;  ///< counts its sleeps: a timer of one before wakes it no more
+    std::uint64_t nap_ = 0;  ///< number of sleeps; the timer of an earlier sleep is ignored
     std::binary_semaphore go_{0}, back_{0};
-    std::thread thread_;  // last: it uses what is before
+    std::thread thread_;  // last, because it uses the members above
   };
 
   Scheduler() = default;
-  /// Goes on until all threads have ended.
+  /// Runs until all threads have ended.
   ~Scheduler() {
     for (int i = 0; i < kLongestEnd && !is_idle(); ++i) run_until(now_ + Seconds{1});
     if (!is_idle()) fail("a thread does not end");
@@ -103,14 +103,14 @@ class Scheduler {
   Scheduler(const Scheduler&) = delete;
   Scheduler& operator=(const Scheduler&) = delete;
 
-  /// Since the scheduler was made, alike for all.
+  /// Returns the time since the scheduler was made, the same for all threads.
   Instant now() const { return now_; }
-  /// Those of one moment happen in the order in which they were given.
+  /// Schedules an event. Events at the same time run in the order of these calls.
   void at(Instant when, std::function<void()> event) {
     events_.push({std::max(when, now_), numbers_++, std::move(event)});
   }
   void after(Seconds delay, std::function<void()> event) { at(now_ + delay, std::move(event)); }
-  /// Has `body` run as a thread, from this moment on, after what is due now.
+  /// Runs `body` as a thread, starting now, after the events that are due now.
   void start(std::function<void()> body) {
     ++alive_;
     at(now_, [this, body = std::move(body)]() mutable {
@@ -122,26 +122,26 @@ class Scheduler {
     });
   }
 
-  /// Lets happen what does until then.
+  /// Runs all events until `end`.
   void run_until(Instant end) {
     while (!events_.empty() && events_.top().at <= end) step();
     now_ = std::max(now_, end);
   }
   std::uint64_t events() const { return happened_; }
-  /// Whether all threads have ended.
+  /// Returns true if all threads have ended.
   bool is_idle() const { return alive_ == 0; }
 
-  /// The thread that runs; null: an event, or the one that made this.
+  /// Returns the running thread, or null in an event or in the thread that made the scheduler.
   Thread* running() const { return running_; }
-  /// Returns at that time, or when it is woken before. An event must not wait: it would hold up the
-  /// loop of a process.
+  /// Sleeps until `until`, or until woken. An event must not sleep, since it would block the loop
+  /// of a process.
   void sleep_until(Instant until) {
     if (running_ == nullptr) return let_others(until);
     Thread& thread = *running_;
     at(until, [this, &thread, nap = ++thread.nap_] { resume(thread, nap); });
     thread.rest();
   }
-  /// Has a thread that sleeps return from that now, after what is due now.
+  /// Wakes a thread that sleeps in `sleep_until`, after the events that are due now.
   void wake(Thread& thread) {
     at(now_, [this, &thread, nap = thread.nap_] { resume(thread, nap); });
   }
@@ -164,7 +164,7 @@ class Scheduler {
     std::abort();
   }
   void step() {
-    // The queue gives no way to take what is moved out of it.
+    // `top` is const: a priority queue offers no way to move its top element out.
     Event event = std::move(const_cast<Event&>(events_.top()));
     events_.pop();
     now_ = event.at;
@@ -196,13 +196,13 @@ class Scheduler {
   std::uint64_t numbers_ = 0, happened_ = 0;
   std::priority_queue<Event, std::vector<Event>, Later> events_;
   bool is_happening_ = false;
-  std::size_t alive_ = 0;  ///< threads
+  std::size_t alive_ = 0;  ///< number of threads that have not ended
   Thread* running_ = nullptr;
   std::vector<std::unique_ptr<Thread>> threads_;
   std::vector<Thread*> idle_;
 };
 
-/// The time of a scheduler. It outlives this.
+/// The time of a scheduler, which must outlive the clock.
 class SchedulerClock final : public Clock {
  public:
   explicit SchedulerClock(Scheduler& scheduler) : scheduler_(scheduler) {}

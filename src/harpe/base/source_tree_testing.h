@@ -1,17 +1,17 @@
 #pragma once
 /// \file
-/// Where tests and benchmarks find files: those of the source tree, and the measured data sets,
-/// which lie outside of it.
+/// Paths of the files of tests and benchmarks: the source tree, and the measured data sets outside
+/// of it.
 
 #include <cstdlib>
 #include <filesystem>
 
 namespace harpe {
 
-/// The build defines it (cmake/HarpeRoom.cmake), in one file, so that no other depends on the path.
+/// Defined by the build (cmake/HarpeRoom.cmake), in one file, so that only it depends on the path.
 const char* source_tree();
 
-/// $HARPE_SHARED, else `shared` beside the source tree; it may be missing.
+/// Returns $HARPE_SHARED, or `shared` beside the source tree if unset. It may not exist.
 inline std::filesystem::path shared_directory() {
   const char* shared = std::getenv("HARPE_SHARED");  // NOLINT(concurrency-mt-unsafe)
   if (shared != nullptr) return shared;

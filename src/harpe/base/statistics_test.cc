@@ -19,7 +19,7 @@ TEST(Statistics, MeansAndQuantiles) {
   EXPECT_EQ(lower_median({}), 0);
   const MeanWithError mean = mean_with_error(values);
   EXPECT_DOUBLE_EQ(mean.mean, 2.5);
-  EXPECT_NEAR(mean.error, 3.18245 * 1.290994 / 2, 1e-4);  // t of 3 degrees x deviation / sqrt(4)
+  EXPECT_NEAR(mean.error, 3.18245 * 1.290994 / 2, 1e-4);  // t (3 degrees) x deviation / sqrt(4)
 }
 
 TEST(Statistics, ValuesThatAreKnownBetterCountForMore) {
@@ -32,14 +32,14 @@ TEST(Statistics, ValuesThatAreKnownBetterCountForMore) {
   const MeanWithError one =
       mean_with_error(std::vector{70.0, 100.0, 100.4}, std::vector{40., 2., 1.});
   EXPECT_NEAR(one.mean, 100.3, 0.1);
-  // Values that scatter far beyond their errors count nearly alike.
+  // Values that scatter far beyond their errors receive nearly equal weights.
   const MeanWithError far = mean_with_error(std::vector{90.0, 110.0}, std::vector{1.0, 0.1});
   EXPECT_NEAR(far.mean, 100, 0.1);
   EXPECT_TRUE(std::isinf(mean_with_error(std::vector{3.0}, std::vector{1.0}).error));
   EXPECT_EQ(mean_with_error(std::vector{0.0, 0.0}, std::vector{0.0, 0.0}).mean, 0);
 }
 
-/// What the errors say holds: about 95 % of the intervals, of values with errors that differ.
+/// About 95 % of the intervals contain the mean, for values with different errors.
 TEST(Statistics, TheIntervalOfAWeightedMeanHolds) {
   std::mt19937 random(3);
   int held = 0;

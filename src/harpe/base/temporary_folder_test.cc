@@ -49,8 +49,8 @@ class TemporaryFolderTest : public testing::Test {
     return others;
   }
 
-  /// Makes a folder like those of killed processes.
-  /// \param host  named in the lock file; empty: this machine
+  /// Makes a folder like the leftovers of killed processes.
+  /// \param host  the name in the lock file; empty for this machine
   fs::path leftover(const std::string& name, const std::string& lock = "lock",
                     const std::string& host = {}) const {
     std::array<char, 256> here{};
@@ -108,7 +108,7 @@ TEST_F(TemporaryFolderTest, IsKeptWhileACommandThatItsKilledProcessStartedRuns) 
   });
   EXPECT_EQ(others_than(made()).size(), 1U);
   ::close(input[0]);
-  ::close(input[1]);  // cat ends
+  ::close(input[1]);  // makes cat exit
   EXPECT_TRUE(eventually([&] { return others_than(made()).empty(); }));
 }
 
@@ -126,7 +126,7 @@ TEST_F(TemporaryFolderTest, WhatIsNotKnownToBeALeftoverIsKept) {
     ASSERT_EQ(::chown(leftover("harpe-test-theirs").c_str(), 65534, 65534), 0);
     kept.insert("harpe-test-theirs");
   }
-  // On network file systems, what another machine has locked may look free.
+  // On network file systems, a file locked by another machine may look unlocked.
   leftover("harpe-test-elsewhere", "lock", "another-host");
   kept.insert("harpe-test-elsewhere");
   leftover("harpe-test-abcdef");

@@ -13,7 +13,7 @@
 
 namespace harpe {
 
-/// Which everybody may enter; gone with this.
+/// Open to all users. Removed by the destructor.
 class TestDirectory {
  public:
   explicit TestDirectory(

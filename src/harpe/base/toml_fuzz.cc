@@ -1,5 +1,5 @@
-// Whatever the bytes, parsing ends with a value whose positions lie in the text, or with
-// diagnostics that name a line; a second parse gives the same.
+// Parsing any bytes gives a value whose positions lie in the text, or diagnostics that name a line.
+// A second parse gives the same.
 
 #include <cstddef>
 #include <cstdint>

@@ -135,7 +135,7 @@ TEST(Toml, DotsOfKeysNestNoDeeperThanItSays) {
   }
 }
 
-/// Processor time of the calling thread, the least of five times.
+/// Returns the processor time of the calling thread, the least of five runs.
 double seconds_of(const std::function<void()>& work) {
   double least = 1e9;
   for (int i = 0; i < 5; ++i) {
@@ -159,8 +159,8 @@ double seconds_to_read(const std::string& begin, int keys, const std::string& be
 TEST(Toml, TakesLittleMoreTimeAKeyWhereATableHasManyKeys) {
   for (const auto& [before, after] : {std::pair("k", " = 1\n"), std::pair("[k", "]\n"),
                                       std::pair("a.k", " = {x = 1}\n"), std::pair("[[k", "]]\n")}) {
-    // Where each key is compared with those before it, four times the keys take 16 times as long;
-    // else some four times, and more where other programs use the caches.
+    // Comparing each key with all earlier keys would take 16 times as long for four times the keys.
+    // Expected is four times, or more if other programs use the caches.
     const double few = seconds_to_read("", 5'000, before, after);
     EXPECT_LT(seconds_to_read("", 20'000, before, after), 12 * few) << before << after;
   }

@@ -67,7 +67,7 @@ struct Text {
   double left, right, baseline;
 };
 
-/// The texts of a picture, as wide as they are in a wide font.
+/// Returns the texts of a picture, with their widths in a wide font.
 std::vector<Text> texts_of(const std::string& svg) {
   const std::regex text("<text x=\"([^\"]*)\" y=\"([^\"]*)\"( class=\"([^\"]*)\")?>([^<]*)<");
   std::vector<Text> texts;
@@ -87,7 +87,7 @@ std::vector<Text> texts_of(const std::string& svg) {
   return texts;
 }
 
-/// Labels in the plot that leave the picture or lie over others.
+/// Returns the labels in the plot that leave the picture or overlap others.
 std::vector<std::string> hidden_labels(const ReportInput& input) {
   constexpr double kTop = 104, kBottom = 400, kWidth = 900, kLine = 12;
   std::vector<std::string> hidden;
@@ -110,7 +110,7 @@ TEST(FrontierSvg, EveryLabelCanBeRead) {
   ReportInput input = make_report({}, 30);
   const ReportPoint last = input.points.back();
   EXPECT_THAT(hidden_labels(input), IsEmpty());
-  // As for a straggler: all wait for it, beside the plan of least energy.
+  // As with a straggler: all-max waits for it, and lies beside the plan of least energy.
   input.all_max.iteration_time = last.time;
   for (const std::size_t chosen :
        {std::size_t{0}, std::size_t{4}, std::size_t{15}, std::size_t{27}, std::size_t{29}}) {

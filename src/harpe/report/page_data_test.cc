@@ -15,7 +15,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// The inverse of `append_number`, as the page does it.
+/// Reads a number written by `append_number`, as the page does.
 std::uint64_t take_number(std::string_view& text) {
   constexpr std::string_view kCharacters =
       "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
@@ -42,7 +42,7 @@ TEST(AppendNumber, IsReadBack) {
   }
 }
 
-/// Every instruction read back has its mode exactly and its start to a tick.
+/// Checks that every instruction is read back with its exact mode, and its start to a tick.
 void expect_read_back(const Json& data, const Json& drawing, const Plan& plan) {
   const double tick = data["tick"];
   const Json& shape = data["shapes"][drawing["shape"].get<std::size_t>()];

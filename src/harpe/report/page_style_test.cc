@@ -1,4 +1,4 @@
-// The style sheet of all pages: what can be read on what, light, dark and on paper.
+// The style sheet of all pages: the contrast of texts and backgrounds, light, dark and on paper.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -35,7 +35,7 @@ std::string palette_text() {
   return style().substr(0, style().find(kEndOfPalette));
 }
 
-/// Light, then dark.
+/// Returns the light palette, then the dark palette.
 std::vector<Palette> palettes() {
   const std::string text = palette_text();
   std::vector<Palette> all;
@@ -52,7 +52,7 @@ std::vector<Palette> palettes() {
   return all;
 }
 
-/// Relative luminance (WCAG 2.2) of "#rrggbb".
+/// Returns the relative luminance (WCAG 2.2) of "#rrggbb".
 double luminance(const std::string& colour) {
   const auto part = [&](std::size_t at) {
     const double share = std::stoi(colour.substr(at, 2), nullptr, 16) / 255.0;
@@ -63,7 +63,7 @@ double luminance(const std::string& colour) {
 
 double contrast(const std::string& a, const std::string& b) {
   const auto [dark, light] =
-      std::minmax({luminance(a), luminance(b)});  // a list: values, not references
+      std::minmax({luminance(a), luminance(b)});  // a list gives values, not references
   return (light + 0.05) / (dark + 0.05);
 }
 
@@ -101,7 +101,7 @@ TEST(PageStyle, EveryColourIsOfThePaletteAndInBothOfItsBlocks) {
        ++one) {
     EXPECT_EQ(both[0].count((*one)[1]), 1U) << (*one)[1];
   }
-  // Shadows, which are black with little of it, aside.
+  // Shadows are allowed: they are black and nearly transparent.
   const std::string rules =
       std::regex_replace(all.substr(palette_text().size()), std::regex("#000000[0-9a-f]{2}"), "");
   EXPECT_FALSE(std::regex_search(rules, std::regex("#[0-9a-f]{3,8}[;, ]")));

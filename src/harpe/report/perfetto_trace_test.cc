@@ -89,7 +89,7 @@ TEST(PerfettoTrace, HasWhatIsSetBesideAClock) {
   EXPECT_EQ(found, 1);
 }
 
-/// Of all stages together, and that no counter goes back in time.
+/// Returns the sum over all stages. Checks that no counter goes back in time.
 double microjoules_of_counters(const Json& trace, const Plan& plan) {
   std::map<std::string, std::pair<double, double>> last;  // name -> (µs, W)
   double microjoules = 0;
@@ -117,8 +117,8 @@ TEST(PerfettoTrace, PowerCountersAddUpToTheEnergyOfTheIteration) {
       plan.iteration_energy.value, 1e-5 * plan.iteration_energy.value);
 }
 
-// Whatever is left out: time and energy of every stage stay whole, slices of a stage follow each
-// other, and the instructions are about as many as asked for.
+// An excerpt of any length keeps the time and energy of every stage, the slices of a stage follow
+// each other, and it has about the requested number of instructions.
 TEST(PerfettoTrace, AnExcerptKeepsTimeAndEnergyOfTheIteration) {
   TestPipeline pipeline = pipeline_with_transfers();
   pipeline.micro_batches = 40;

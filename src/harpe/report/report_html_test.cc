@@ -35,7 +35,7 @@ TEST(ReportHtml, NamesNothingOutside) {
   EXPECT_THAT(page, HasSubstr("default-src 'none'"));
 }
 
-/// What the page says that letters mean, of plans whose instructions have these kinds.
+/// Returns the page's explanation of letters, for plans with instructions of these kinds.
 std::string letters_of(std::initializer_list<InstructionKind> kinds) {
   ReportInput input = make_report({}, 2);
   auto& list = input.all_max.instructions[0];
@@ -189,7 +189,7 @@ TEST(ReportHtml, ShowsThePublishedAllMaxOfGpt3) {
     input.points.push_back({plan.iteration_time, plan.iteration_energy, plan.lower_bound, plan});
   }
   const std::string page = report_html(input);
-  // 156.794 s and 4,321,574 J for ten times the layers.
+  // Ten times as many layers take 156.794 s and 4,321,574 J.
   EXPECT_NEAR(std::stod(cell(page, "all-max", 0)), 15.6794, 5e-5);
   EXPECT_NEAR(std::stod(cell(page, "all-max", 2)), 432157.4, 0.1);
   EXPECT_LT(page.size(), 3'000'000U) << "60 plans of 1,536 instructions";
@@ -241,7 +241,7 @@ TEST(ReportHtml, SaysWhatItWasMadeOf) {
   EXPECT_THAT(footer, HasSubstr("profile.csv <code>fnv1a64:12</code>"));
 }
 
-/// Where scripts are off, the picture has the colours of the page and no white ground.
+/// Without scripts, the picture has the colours of the page and no white background.
 TEST(ReportHtml, HasAPictureForThoseWithoutScripts) {
   const std::string page = report_html(make_report({}, 5));
   const std::string still(between(page, "<noscript>", "</noscript>"));

@@ -91,7 +91,7 @@ TEST(TimelineSvg, StaysSmallForManyInstructions) {
   EXPECT_LT(svg.size(), 1'000'000U);
 }
 
-// Lines say where they go from the end of the one before: walked, each place has one colour.
+// Each line starts at the end of the previous one. Together they cover each place once.
 TEST(TimelineSvg, ColumnsCoverEveryPlaceOnce) {
   const std::string svg = timeline_svg(plan_of_many_instructions());
   std::map<std::pair<double, int>, int> covered;  // height and column

@@ -86,7 +86,7 @@ TEST(UsagePage, FewBarsAreNoWiderThanALabelAndSayTheirSums) {
   EXPECT_EQ(count_of(usage_page(input), "class=\"sum\""), 0U);
 }
 
-// Their size must not shrink with the drawing.
+// The size of labels must not shrink with the drawing.
 TEST(UsagePage, LabelsAreNoPartOfTheDrawing) {
   const std::string page = usage_page(small_input());
   EXPECT_EQ(count_of(page, "<text"), 0U);

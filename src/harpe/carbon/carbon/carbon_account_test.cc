@@ -110,7 +110,7 @@ TEST(CarbonAccount, SpreadsIntervalsOverFinerAndCoarserIntensities) {
 }
 
 TEST(CarbonAccount, SaysWhatHasNoIntensity) {
-  // One hour before the series, one in it, one behind it.
+  // One hour before the series, one in it, one after it.
   IntensitySeries series = hours_of({100});
   series.start += whole_hours(1);
   const CarbonAccount account =

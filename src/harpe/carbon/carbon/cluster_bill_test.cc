@@ -22,8 +22,8 @@ ClusterBill bill_of(const ClusterTerms& terms, const IterationCost& iteration) {
 }
 
 TEST(ClusterBill, IsWhatOneComputesByHand) {
-  // 720 h are 259 200 iterations of 10 s. GPUs: 16 x 20 kW = 320 kW; hosts: 128 kW; with PUE 1.2
-  // 537.6 kW, in 720 h 387 072 kWh.
+  // 720 h are 259 200 iterations of 10 s. GPUs: 16 x 20 kW = 320 kW. Hosts: 128 kW. With PUE 1.2
+  // 537.6 kW, or 387 072 kWh in 720 h.
   const ClusterBill bill = bill_of(large_cluster(), kPlan);
   EXPECT_EQ(bill.gpus, 1024);
   EXPECT_EQ(bill.nodes, 128);
@@ -36,7 +36,7 @@ TEST(ClusterBill, IsWhatOneComputesByHand) {
 }
 
 TEST(ClusterBill, SavingIsTheDifferenceAtEqualWork) {
-  // At all-max 16 x 5 kW more, with PUE 96 kW, in 720 h 69 120 kWh.
+  // All-max takes 16 x 5 kW more, or 96 kW with the PUE: 69 120 kWh in 720 h.
   const ClusterTerms terms = large_cluster();
   const ClusterSaving saved = saving(bill_of(terms, kPlan), bill_of(terms, kAllMax));
   EXPECT_NEAR(saved.energy / kKilowattHour, 69'120, 1e-6);
@@ -45,7 +45,7 @@ TEST(ClusterBill, SavingIsTheDifferenceAtEqualWork) {
 }
 
 TEST(ClusterBill, APlanThatIsSlowerIsNotCreditedForDoingLess) {
-  // At all-max an iteration takes 8 s, and the same work 576 h, for which the hosts draw power.
+  // At all-max an iteration takes 8 s and the same work 576 h, in which the hosts draw power.
   ClusterTerms terms = large_cluster();
   terms.pue = 1;
   const ClusterBill faster = bill_of(terms, {.time = 8_s, .energy = 250'000_J});

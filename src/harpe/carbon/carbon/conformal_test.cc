@@ -10,7 +10,7 @@ namespace {
 
 constexpr ForecastGrid kConformalGrid{.slots_per_day = 24, .horizon = 24};
 
-/// Share of values within their intervals, by 60 days, of one horizon.
+/// Returns the share of values within their intervals, for one horizon, per 60 days.
 std::vector<double> coverages(std::uint64_t seed, std::size_t ahead, auto error_of) {
   ConformalIntervals intervals(kConformalGrid);
   LogHistory history(24);
@@ -77,7 +77,7 @@ TEST(Conformal, IsNarrowWhereErrorsAreSmall) {
       intervals.observe(history);
       intervals.issue(history, forecast, lower, upper);
     }
-    // The newest value is of slot 23: 4 steps later is the quiet night, 16 the wild afternoon.
+    // The newest value is in slot 23: 4 steps ahead is the quiet night, 16 the noisy afternoon.
     EXPECT_LT(3 * (upper[3] - lower[3]), upper[15] - lower[15]);
   }
 }

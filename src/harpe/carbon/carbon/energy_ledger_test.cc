@@ -85,7 +85,7 @@ TEST(EnergyLedger, KeepsWhatItWasGivenHoweverItIsSplitAndMerged) {
       all.push_back(one);
     }
     expect_same(whole.total(), sum);
-    // Each measurement as two, in another order, by two ledgers.
+    // Each measurement is split in two and added in another order to two ledgers.
     std::ranges::shuffle(all, random);
     EnergyLedger first(whole_minutes(5)), second(whole_minutes(5));
     for (const Measured& one : all) {
@@ -98,7 +98,7 @@ TEST(EnergyLedger, KeepsWhatItWasGivenHoweverItIsSplitAndMerged) {
     ASSERT_TRUE(first.merge(second).ok());
     ASSERT_EQ(merged.size(), whole.size());
     for (const auto& [at, use] : whole.uses()) {
-      // Shares of a time are as exact as its ends, 2e-7 s of the seconds since 1970.
+      // A share of a time span is as exact as its ends: 2e-7 s, for seconds since 1970.
       EXPECT_NEAR(merged.uses().at(at).energy.value, use.energy.value, 1);
       expect_same(first.uses().at(at), merged.uses().at(at));
     }

@@ -52,7 +52,7 @@ TEST(EnergyPrice, WhatIsNoPriceIsRefusedWithTheReason) {
   EXPECT_THAT(parse_energy_price("1,000,5 EUR/MWh").error().text(), Not(HasSubstr("point")));
   EXPECT_THAT(parse_energy_price("20%").error().text(),
               AllOf(HasSubstr("such as 0.10/kWh"), HasSubstr("it takes no percentage")));
-  // A number without a unit may be meant in ct/kWh or per MWh.
+  // A number without a unit may be in ct/kWh or per MWh.
   for (const char* text : {"100", "95 EUR", "$12"}) {
     EXPECT_THAT(parse_energy_price(text).error().text(),
                 AllOf(HasSubstr("has no unit"), HasSubstr("/kWh"), HasSubstr("/MWh")))

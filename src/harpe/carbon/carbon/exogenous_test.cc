@@ -23,7 +23,7 @@ TEST(Exogenous, PutsValuesOnTheGridOfTheIntensities) {
       "A,2022-01-01T01:00Z,2,7\nA,2022-01-01T01:30Z,4,8\nA,2022-01-01T04:00Z,9,9\n",
       {.known_ahead = whole_hours(3)});
   ASSERT_TRUE(series.ok()) << series.error().text();
-  ASSERT_EQ(series->columns.size(), 2U);  // the station is no number
+  ASSERT_EQ(series->columns.size(), 2U);  // "station" is not numeric
   EXPECT_EQ(series->columns[0].name, "wind");
   EXPECT_EQ(series->columns[0].values[0], 1);
   EXPECT_EQ(series->columns[0].values[1], 3);

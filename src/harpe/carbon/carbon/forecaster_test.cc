@@ -64,7 +64,7 @@ TEST(Forecaster, ProfilesWeighYesterdayAsMuchAsTheWeekBefore) {
   EXPECT_NEAR(ahead[5], (to_log(300) + to_log(100)) / 2, 1e-12);
 }
 
-/// Says what it is told to.
+/// Forecasts a constant, once it has seen `from` values.
 class Stubborn final : public Forecaster {
  public:
   Stubborn(double grams, std::size_t from) : value_(to_log(grams)), from_(from) {}
@@ -92,7 +92,7 @@ TEST(Combination, FollowsWhoErrsLeast) {
     history.add(100);
     combination.observe(history);
     ASSERT_TRUE(combination.forecast(history, ahead));
-    if (i < 200) {  // alone, or before its rival's errors are known
+    if (i < 200) {  // alone, or before the errors of its rival are known
       EXPECT_NEAR(from_log(ahead[7]), 300, 1e-6);
     }
   }

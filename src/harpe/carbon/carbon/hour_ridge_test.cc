@@ -23,7 +23,7 @@ HourRidgeOptions small_ridge() {
           .huber = 0};
 }
 
-/// A day's swing, a walk and noise.
+/// Returns values with a daily swing, a random walk and noise.
 std::vector<double> random_values(std::uint64_t seed, std::size_t count) {
   std::mt19937_64 random(seed);
   std::normal_distribution<double> normal;
@@ -37,7 +37,7 @@ std::vector<double> random_values(std::uint64_t seed, std::size_t count) {
   return values;
 }
 
-/// Gaussian elimination with pivots: another way than the forecaster's own.
+/// Solves a x = b by Gaussian elimination with pivots, which the forecaster does not use.
 std::vector<double> solve(std::vector<std::vector<double>> a, std::vector<double> b) {
   const std::size_t n = b.size();
   for (std::size_t k = 0; k < n; ++k) {
@@ -124,8 +124,8 @@ TEST(HourRidge, LearnsWhatTheSameHourCannotKnow) {
   EXPECT_LT(by_ridge, 0.8 * by_rule);
 }
 
-/// What a ridge says at the end of history, with exogenous values that are the intensities' own
-/// future, of which `changed` from that step on are others.
+/// Returns a ridge's forecast at the end of history. The exogenous values are the intensities
+/// themselves, including future ones; from step `changed` on they are replaced.
 std::vector<double> with_exogenous(std::size_t known_ahead, std::size_t changed) {
   const std::vector<double> values = random_values(9, 24 * 80);
   const std::size_t now = 24 * 70;

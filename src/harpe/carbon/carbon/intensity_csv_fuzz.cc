@@ -1,5 +1,5 @@
-// What is read as intensities is on a grid, finite or a gap, and within bounds; whatever is read
-// can be averaged to hours or says why not.
+// Every series that is read is on a grid; its values are gaps, or finite and within bounds. It can
+// be averaged to hours, or the error gives the reason.
 
 #include <cmath>
 #include <cstddef>

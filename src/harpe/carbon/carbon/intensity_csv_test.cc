@@ -34,7 +34,7 @@ TEST(IntensityCsv, ReadsThePortalOfElectricityMaps) {
   ASSERT_TRUE(series.ok()) << series.error().text();
   EXPECT_EQ(series->size(), 5U);
   EXPECT_EQ(series->values[1], 139.96);
-  EXPECT_EQ(series->gaps(), 2U);  // an empty cell, and a row that is not there
+  EXPECT_EQ(series->gaps(), 2U);  // an empty cell, and a missing row
   EXPECT_EQ(series->estimates(), 1U);
   EXPECT_EQ(series->kind, IntensityKind::kAverageLifecycle);
   EXPECT_EQ(series->zone, "ES");
@@ -95,9 +95,9 @@ TEST(IntensityCsv, ReadsAnyTableByItsUnitAndKind) {
   const auto series = parse_intensity_csv(text, "a.csv", options);
   ASSERT_TRUE(series.ok()) << series.error().text();
   EXPECT_NEAR(series->values[1], 1100 * 0.45359237, 1e-9);
-  EXPECT_LT(series->values[0], 0);  // a marginal one may be
+  EXPECT_LT(series->values[0], 0);  // a marginal intensity may be negative
   EXPECT_EQ(series->step, whole_minutes(5));
-  EXPECT_EQ(series->zone, "CAISO_NORTH");  // the file does not tell
+  EXPECT_EQ(series->zone, "CAISO_NORTH");  // the file names no zone
   EXPECT_THAT(why(parse_intensity_csv(text, "a.csv")), HasSubstr("no layout that is known"));
 }
 
@@ -124,7 +124,7 @@ TEST(IntensityCsv, TakesTheUnitThatAColumnsNameHas) {
       {.time_column = "t", .value_column = "kg/kWh", .unit = 1, .kind = IntensityKind::kMarginal});
   EXPECT_THAT(why(refused), HasSubstr("a.csv:1:3: the name of the column, 'kg/kWh', has another "
                                       "unit than was told"));
-  // Words that only look like a unit.
+  // A name that only resembles a unit.
   const auto other = parse_intensity_csv(
       "t,backlog/kwh\n2022-01-01,50\n2022-01-01T01:00Z,50\n", "a.csv",
       {.time_column = "t", .value_column = "backlog/kwh", .kind = IntensityKind::kMarginal});
@@ -141,7 +141,7 @@ TEST(IntensityCsv, NamesValuesThatLookLikeKilograms) {
   EXPECT_EQ(parse_intensity_csv(text, "fr.csv", {.unit = 1000}).value().values[1], 1100);
   EXPECT_EQ(parse_intensity_csv(text, "fr.csv", {.unit = 1}).value().values[1], 1.1);
   EXPECT_EQ(parse_intensity_csv(text, "fr.csv", {.any_value = true}).value().values[1], 1.1);
-  // No grid's life cycle is that clean, whatever was told.
+  // No grid has such a low life-cycle intensity, whatever unit is declared.
   const IntensityCsvOptions life_cycle{.unit = 1, .kind = IntensityKind::kAverageLifecycle};
   EXPECT_THAT(why(parse_intensity_csv(text, "fr.csv", life_cycle)),
               HasSubstr("Give their unit: kg/kWh"));
@@ -180,7 +180,7 @@ TEST(IntensityCsv, NamesEveryRowThatIsWrong) {
                                HasSubstr("fr.csv:5:1: expected a time"),
                                HasSubstr("fr.csv:6:19: expected a number"),
                                HasSubstr("fr.csv:7: expected 2 cells, found 1")));
-  // The end of summer time, as local time writes it.
+  // The end of summer time, in local time.
   EXPECT_THAT(read("2020-10-25 01:00,50\n2020-10-25 02:00,50\n2020-10-25 02:00,50\n"),
               HasSubstr("fr.csv:4:1: the same time as in line 3; local time has an hour twice"));
   EXPECT_THAT(read("2020-01-01T01:00Z,50\n2020-01-01T00:00Z,50\n"), HasSubstr("after that"));
@@ -222,7 +222,7 @@ TEST(IntensityCsv, ReadsOneZoneOfSeveral) {
 TEST(IntensityCsv, ReadsTheFilesThatAreThere) {
   const auto folder = measured_data() / "carbon";
   if (!exists(folder)) GTEST_SKIP() << "the carbon intensities are not there (HARPE_SHARED)";
-  // Means of facts about the files, to three digits.
+  // Known means of the files, to three digits.
   for (const auto& [name, size, mean] : {std::tuple("US-CAL-CISO_2022_hourly.csv", 8760U, 261.0),
                                          {"ES_2021_hourly.csv", 8760U, 174.0},
                                          {"NO_2022_hourly.csv", 8760U, 38.0},

@@ -1,4 +1,4 @@
-// What is read as energy is sound, within limits, and the same when it is written and read again.
+// Energy that is read is valid, within limits, and unchanged when it is written and read again.
 
 #include <cmath>
 #include <cstddef>

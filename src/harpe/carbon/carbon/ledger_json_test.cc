@@ -47,7 +47,7 @@ TEST(LedgerJson, ReadsWhatItWrites) {
                           .variance = energy,
                           .sensor_error = {energy / 20},
                           .without_error = {energy / 7},
-                          .device_time = {energy / 1000 + number(random)},  // below 5 kW a device
+                          .device_time = {energy / 1000 + number(random)},  // below 5 kW per device
                           .iterations = number(random),
                           .paused = {number(random)}})
                     .ok());

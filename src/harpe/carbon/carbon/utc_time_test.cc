@@ -29,7 +29,7 @@ TEST(UtcTime, ReadsWhatItWrites) {
 }
 
 TEST(UtcTime, CountsDaysAsTheCalendarDoes) {
-  // Day by day over 229 years, by the lengths of months alone.
+  // Every day of 229 years, from the lengths of the months alone.
   UtcTime time{0};
   for (int year = 1970; year < 2200; ++year) {
     const bool leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);

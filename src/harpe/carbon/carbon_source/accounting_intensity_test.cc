@@ -21,7 +21,7 @@ UtcTime at(const std::string& text) {
   return parse_utc(text).value();
 }
 
-/// Has hours that the test names, and the present if it is told one.
+/// A source of the hours that the test sets, and of the present if the test sets it.
 class NamedHours final : public CarbonSource {
  public:
   SourceIdentity identity() const override {

@@ -1,4 +1,4 @@
-// Answers written after the provider's documentation; none was recorded from it.
+// Answers written from the provider's documentation; none was recorded.
 
 #include "harpe/carbon/carbon_source/electricity_maps.h"
 
@@ -13,7 +13,7 @@ namespace {
 
 const ElectricityMapsOptions kGermany{.zone = "DE"};
 
-/// "datetime": value in the form of a list.
+/// Returns an item of a list: a value and its "datetime".
 std::string item(const std::string& time, const std::string& value,
                  const std::string& more = R"(, "isEstimated": false)") {
   return R"({"zone": "DE", "carbonIntensity": )" + value + R"(, "datetime": ")" + time + "\"" +
@@ -58,7 +58,7 @@ TEST(ElectricityMaps, ReadsListsOfBothVersionsInAnyOrderWithGapsAndDuplicates) {
     const IntensitySeries& series = answer->series;
     ASSERT_EQ(series.size(), 4u);
     EXPECT_EQ(series.values[0], 310);
-    EXPECT_EQ(series.estimated[0], 0);  // as its later row has it
+    EXPECT_EQ(series.estimated[0], 0);  // from the later row of this time
     EXPECT_FALSE(series.known(1));
     EXPECT_FALSE(series.known(2));
     EXPECT_EQ(series.values[3], 280);

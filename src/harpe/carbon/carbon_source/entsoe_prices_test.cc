@@ -1,4 +1,4 @@
-// Documents written after the platform's guide; none was recorded from it.
+// Documents written from the platform's guide; none was recorded.
 
 #include "harpe/carbon/carbon_source/entsoe_prices.h"
 
@@ -103,7 +103,7 @@ TEST(EntsoePrices, BringAllResolutionsToOneStep) {
             (std::vector<double>{7, 7, 7, 7}));
 }
 
-// Germany and Austria have two auctions, Spain also intraday ones, in one document.
+// One document may have two auctions (Germany and Austria), and also intraday auctions (Spain).
 TEST(EntsoePrices, TheCoupledAuctionCountsWhateverTheOrder) {
   const std::string coupled = time_series({.sequence = "1"}, {{1, 10}, {2, 20}, {3, 30}, {4, 40}});
   const std::string morning = time_series({.resolution = "PT15M", .sequence = "2"}, {{1, 99}});
@@ -119,7 +119,7 @@ TEST(EntsoePrices, TheCoupledAuctionCountsWhateverTheOrder) {
   EXPECT_EQ(partly->prices.series.values, (std::vector<double>{10, 10, 99, 99}));
   ASSERT_EQ(partly->prices.notes.size(), 1U);
   EXPECT_TRUE(partly->prices.notes[0].starts_with("2 prices are of another auction"));
-  // Before auctions were numbered: quarter-hours were another's.
+  // From the time before auctions were numbered: quarter-hours belong to another auction.
   EXPECT_EQ(parsed(time_series({.resolution = "PT15M"}, {{1, 99}}) + time_series({}, {{1, 10}}))
                 ->prices.series.values,
             (std::vector<double>{10, 10, 10, 10}));
@@ -172,7 +172,7 @@ TEST(EntsoePrices, SayWhatIsWrongWithADocument) {
     ASSERT_FALSE(prices.ok()) << wrong.series;
     EXPECT_NE(prices.error().text().find(wrong.why), std::string::npos) << prices.error().text();
   }
-  // A document of generation is none of prices, nor is a page.
+  // Neither a document of generation nor a web page is a document of prices.
   for (const char* xml : {"", "<GL_MarketDocument/>", "<html/>", "<Publication_MarketDocument>"}) {
     EXPECT_FALSE(parse_entsoe_prices(xml, whole_hours(1), kZone).ok()) << xml;
   }

@@ -1,4 +1,4 @@
-// Documents written after the platform's guide; none was recorded from it.
+// Documents written from the platform's guide; none was recorded.
 
 #include "harpe/carbon/carbon_source/entsoe.h"
 
@@ -116,7 +116,7 @@ TEST(Entsoe, BringsAllResolutionsToOneStep) {
   EXPECT_EQ(quarters.megawatts.at("B16"), (std::vector<double>{7, 7, 7, 7}));
 }
 
-/// Two values of one time were averaged.
+/// Two values of one time were once averaged.
 TEST(Entsoe, NamesBothPlacesOfTwoValuesOfOneTime) {
   const std::string one = entsoe_series({.end = "2026-01-01T02:00Z"}, {{1, 100}, {2, 200}});
   const auto twice = [&](const std::string& other) {
@@ -162,7 +162,7 @@ TEST(Entsoe, PumpsAreNoGenerationAndStorageIsLeftOut) {
 }
 
 TEST(Entsoe, DaysOfASwitchOfSummerTimeHaveTheirHours) {
-  // Local days of Central Europe: 23 h in March, 25 h in October.
+  // Local days in Central Europe: 23 h in March, 25 h in October.
   const struct {
     const char *start, *end;
     int hours;

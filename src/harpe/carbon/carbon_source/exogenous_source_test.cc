@@ -24,7 +24,7 @@ IntensitySeries hours_until(UtcTime end, std::size_t count) {
           .kind = IntensityKind::kAverageLifecycle};
 }
 
-/// Wind that no past of it tells of, and what a grid emits when it blows.
+/// Wind that cannot be predicted from its past, and the emissions of a grid with that wind.
 double wind_at(UtcTime time) {
   std::mt19937_64 random(static_cast<std::uint64_t>(time.since_1970 / (6 * 3600)));
   return 20'000 * static_cast<double>(random() >> 11) * 0x1p-53;
@@ -33,7 +33,7 @@ double grams_at(UtcTime time) {
   return 100 + 300 * std::exp(-wind_at(time) / 8000);
 }
 
-/// An area whose wind is forecast to the end of tomorrow.
+/// An area with a wind forecast up to the end of tomorrow.
 class WindyArea final : public EntsoeSource {
  public:
   explicit WindyArea(const UtcTime& now) : now_(now) {}
@@ -99,10 +99,10 @@ TEST_F(ExogenousSourceTest, AFileIsKnownAheadAsFarAsItIsToldAndReaches) {
   EXPECT_EQ(ask(6)->known_ahead, 6u);
   EXPECT_EQ(ask(24)->known_ahead, 12u);
   EXPECT_EQ(ask(6)->columns[0].values.size(), 54u);
-  EXPECT_EQ(ask(6)->columns[0].values[30], 0);  // the hour after the newest
+  EXPECT_EQ(ask(6)->columns[0].values[30], 0);  // the hour after the newest intensity
   write(0, 48);
   EXPECT_EQ(ask(96)->known_ahead, 24u);
-  // It ended a while ago: it says nothing of what comes.
+  // The file ended a while ago and has no values for the future.
   write(10, 0);
   EXPECT_FALSE(ask(24));
   ASSERT_EQ(notes.size(), 1u);
@@ -124,7 +124,7 @@ TEST_F(ExogenousSourceTest, MonthsThatAreOverAreAskedForOnceAndThePresentOneOnce
   EXPECT_EQ(series->known_ahead, 24u);
   EXPECT_EQ(series->columns[0].name, "B19");
   EXPECT_DOUBLE_EQ(series->columns[0].values[5], wind_at(past.start_of(5)));
-  EXPECT_EQ(area.asked, 4);  // load, and wind and sun, of two months
+  EXPECT_EQ(area.asked, 4);  // load, and wind and sun, for two months each
   EXPECT_NE(notes[0].find("no day-ahead load"), std::string::npos);
   now += whole_minutes(50);
   EXPECT_TRUE(source(past, 24, notes));
@@ -132,11 +132,11 @@ TEST_F(ExogenousSourceTest, MonthsThatAreOverAreAskedForOnceAndThePresentOneOnce
   now += whole_minutes(20);
   EXPECT_TRUE(source(past, 24, notes));
   EXPECT_EQ(area.asked, 6);
-  // Another process.
+  // Another process with the same cache.
   source = make();
   EXPECT_TRUE(source(past, 24, notes));
   EXPECT_EQ(area.asked, 6);
-  // What is kept is used where the provider is away, as far as it reaches.
+  // Cached values are used while the provider is down, as far as they reach.
   area.down = true;
   now += whole_hours(20);
   EXPECT_TRUE(source(past, 24, notes));

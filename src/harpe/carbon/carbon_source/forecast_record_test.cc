@@ -1,4 +1,4 @@
-// What a source's forecasts were worth, as the cache has kept them.
+// The accuracy of a source's past forecasts, from the cache.
 
 #include "harpe/carbon/carbon_source/forecast_record.h"
 
@@ -17,7 +17,7 @@ double recorded_grams_at(UtcTime time) {
   return 300 + static_cast<double>(time.since_1970 / 3600 % 24);
 }
 
-/// Knows every hour that has begun, and forecasts a day with an error that tells when it was made.
+/// Has every hour that has begun. Forecasts a day with an error that depends on the day of issue.
 class DailySource final : public IntensitySource {
  public:
   explicit DailySource(const UtcTime& now) : now_(now) {}
@@ -57,7 +57,7 @@ class DailySource final : public IntensitySource {
 
 class ForecastRecordTest : public testing::Test {
  public:
-  /// As a server asks, three times a day.
+  /// Requests values and forecasts three times a day, as a server does.
   void live(int days) {
     for (int i = 0; i < 3 * days; ++i, now += whole_hours(8)) {
       ASSERT_TRUE(chain.current().ok());

@@ -41,7 +41,7 @@ ProviderIntensity values(const std::string& start, std::vector<double> grams,
           .fetched_at = cache_time(fetched_at)};
 }
 
-/// Every file below the directory.
+/// Returns all files below the directory.
 std::vector<fs::path> files_of(const fs::path& directory) {
   std::vector<fs::path> files;
   for (const auto& entry : fs::recursive_directory_iterator(directory)) {
@@ -84,7 +84,7 @@ TEST(IntensityCache, MixesNoKindsStepsOrZones) {
   for (const SourceIdentity& identity : {direct, quarter, france, other}) {
     EXPECT_FALSE(cache.measured(identity, cache_time("2026-01-01"), cache_time("2026-01-02")));
   }
-  // A file that has been put in another's place.
+  // A file copied to the place of another file.
   const fs::path mine = files_of(directory.path())[0];
   cache.keep_measured(france, values("2026-01-01", {2}, "2026-01-01T03:00Z", france));
   const fs::path theirs = files_of(directory.path())[1];
@@ -134,15 +134,15 @@ TEST(IntensityCache, KeepsForecastsAsTheyWereIssued) {
   };
   cache.keep_forecast(kDe, forecast("2026-01-31T22:00Z", {1, 2}));
   cache.keep_forecast(kDe, forecast("2026-01-31T23:00Z", {10, 20}));
-  cache.keep_forecast(kDe, forecast("2026-01-31T23:00Z", {10, 20, 30}));  // reaches further
-  cache.keep_forecast(kDe, forecast("2026-01-31T23:00Z", {99, 99, 99}));  // not in its place
+  cache.keep_forecast(kDe, forecast("2026-01-31T23:00Z", {10, 20, 30}));  // longer
+  cache.keep_forecast(kDe, forecast("2026-01-31T23:00Z", {99, 99, 99}));  // ignored: not longer
   cache.keep_forecast(kDe, forecast("2026-02-01T00:00Z", {7}));
   const auto first_of = [&](const std::string& hour, const std::string& latest) {
     const auto found =
         cache.forecast(kDe, cache_time(hour), cache_time("2026-01-01"), cache_time(latest));
     return found ? found->series.values[0] : -1;
   };
-  EXPECT_EQ(first_of("2026-02-01T00:00Z", "2026-02-01T00:30Z"), 10);  // the newest ends before it
+  EXPECT_EQ(first_of("2026-02-01T00:00Z", "2026-02-01T00:30Z"), 10);  // the newest ends before that
   EXPECT_EQ(first_of("2026-01-31T23:00Z", "2026-02-01T00:30Z"), 7);
   EXPECT_EQ(first_of("2026-01-31T23:00Z", "2026-01-31T23:30Z"), 10);
   EXPECT_EQ(first_of("2026-01-31T23:00Z", "2026-01-31T22:30Z"), 1);
@@ -200,7 +200,7 @@ TEST(IntensityCache, ADiskThatTakesNothingGivesANoteAndLeavesWhatWasThere) {
   const TestDirectory directory;
   IntensityCache cache(directory.path());
   cache.keep_measured(kDe, values("2026-01-01", {1}, "2026-01-01T03:00Z"));
-  // A limit on the size of files stands in for a full disk.
+  // A limit on file sizes simulates a full disk.
   rlimit before{};
   ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
   const auto ignored = std::signal(SIGXFSZ, SIG_IGN);
@@ -217,7 +217,7 @@ TEST(IntensityCache, ADiskThatTakesNothingGivesANoteAndLeavesWhatWasThere) {
   EXPECT_EQ(
       cache.measured(kDe, cache_time("2026-01-01"), cache_time("2026-01-02")).value().series.values,
       std::vector<double>{1});
-  EXPECT_EQ(files_of(directory.path()).size(), 1u);  // and nothing half written
+  EXPECT_EQ(files_of(directory.path()).size(), 1u);  // no partial file is left
 }
 
 TEST(IntensityCache, WithoutADirectoryNothingIsKept) {

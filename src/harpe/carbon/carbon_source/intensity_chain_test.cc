@@ -1,4 +1,4 @@
-// The ladder, step by step, over a source that answers as the test says.
+// Each step of the ladder, over a source that the test controls.
 
 #include "harpe/carbon/carbon_source/intensity_chain.h"
 
@@ -20,13 +20,13 @@ UtcTime chain_time(const std::string& text) {
   return parse_utc(text).value();
 }
 
-/// A day that swings, the same every day.
+/// Returns an intensity with the same daily cycle every day.
 double chain_grams_at(UtcTime time) {
   const auto hour = static_cast<double>(time.since_1970 % 86400) / 3600;
   return 300 + 100 * std::sin(hour * std::numbers::pi / 12);
 }
 
-/// Knows every hour up to the present, or is down.
+/// A source that has every hour up to the present, or is down.
 class FakeSource final : public IntensitySource {
  public:
   explicit FakeSource(const UtcTime& now) : now_(now) {}
@@ -46,15 +46,15 @@ class FakeSource final : public IntensitySource {
     if (!forecasts) return Error::of(ErrorCode::kNotSupported, "no forecast in this plan");
     auto made = answer(interval_of(now_, identity_.step), now_ + horizon);
     if (made.ok()) {
-      for (double& grams : made->series.values) grams += 1000;  // told from what is measured
+      for (double& grams : made->series.values) grams += 1000;  // unlike measured ones
       made->issued_at = now_;
     }
     return made;
   }
 
-  ErrorCode down = ErrorCode::kInternal;  ///< kInternal: it is up
+  ErrorCode down = ErrorCode::kInternal;  ///< kInternal if the source is up
   bool forecasts = true;
-  int lag = 0;  ///< steps that the newest value is behind
+  int lag = 0;  ///< steps by which the newest value is late
   UtcTime oldest = chain_time("2026-01-01");
   std::uint8_t estimated = 0;
   IntensityKind answered = IntensityKind::kAverageLifecycle;
@@ -130,7 +130,7 @@ TEST_F(IntensityChainTest, GoesDownTheLadderAsTimePassesWithoutTheProvider) {
   EXPECT_EQ(found->start, chain_time("2026-01-20T10:00Z"));
   ASSERT_FALSE(found->notes.empty());
   EXPECT_NE(found->notes[0].find("the provider is down"), std::string::npos);
-  now = chain_time("2026-01-20T13:00Z");  // 2 steps after its end
+  now = chain_time("2026-01-20T13:00Z");  // 2 steps after the end of the value
   EXPECT_EQ(step_now(), LadderStep::kLastGood);
   now += WholeSeconds(1);
   found = chain().current();
@@ -166,7 +166,7 @@ TEST_F(IntensityChainTest, ARefusalSaysWhyEachStepWasNotTaken) {
 }
 
 TEST_F(IntensityChainTest, AProviderThatLagsGivesLastGoodValues) {
-  source.lag = 1;  // the hour before: it has just ended
+  source.lag = 1;  // the previous hour has just ended
   EXPECT_EQ(step_now(), LadderStep::kFresh);
   now += whole_hours(2);
   source.lag = 2;
@@ -194,12 +194,12 @@ TEST_F(IntensityChainTest, WhatAClockAheadKeptIsNoPresent) {
   now = chain_time("2026-01-27T10:20Z");
   ASSERT_TRUE(chain().current().ok());
   ASSERT_TRUE(chain().forecast(whole_hours(24)).ok());
-  now = chain_time("2026-01-20T10:20Z");  // set right
+  now = chain_time("2026-01-20T10:20Z");  // the clock is corrected
   const auto found = chain().current();
   ASSERT_TRUE(found.ok());
   EXPECT_EQ(found->ladder, LadderStep::kFresh);
   EXPECT_EQ(found->start, chain_time("2026-01-20T10:00Z"));
-  // Back at that time, it is asked for again.
+  // When the clock reaches that day, the source is queried again.
   source.down = ErrorCode::kUnavailable;
   now = chain_time("2026-01-27T05:20Z");
   EXPECT_FALSE(chain().current().ok());
@@ -232,12 +232,12 @@ TEST_F(IntensityChainTest, AForecastIsTheProvidersFromThePresentOn) {
   EXPECT_EQ(made->expected.size(), 6u);
   EXPECT_EQ(made->issued_at, now);
   EXPECT_TRUE(made->lower.empty());
-  // Not asked for again within a step, unless it must reach further.
+  // The source is not requested again within a step, except for a longer forecast.
   ASSERT_TRUE(chain().forecast(whole_hours(6)).ok());
   EXPECT_EQ(source.forecast_calls, 1);
   EXPECT_EQ(chain().forecast(whole_hours(24)).value().expected.size(), 24u);
   EXPECT_EQ(source.forecast_calls, 2);
-  // An earlier one stands in for hours, then no more.
+  // An earlier forecast is used for some hours, but no longer.
   source.down = ErrorCode::kUnavailable;
   now += whole_hours(3);
   const auto earlier = chain().forecast(whole_hours(24));
@@ -257,14 +257,14 @@ TEST_F(IntensityChainTest, WithoutAProvidersForecastHarpeMakesItsOwn) {
   EXPECT_TRUE(carbon_control_allowed(made->ladder));
   ASSERT_EQ(made->expected.size(), 24u);
   EXPECT_EQ(made->expected.start, chain_time("2026-01-20T10:00Z"));
-  // The hour that runs is measured; the day repeats, and so does the forecast.
+  // The current hour is measured. The day repeats, and so does the forecast.
   EXPECT_DOUBLE_EQ(made->expected.values[0], chain_grams_at(chain_time("2026-01-20T10:00Z")));
   EXPECT_EQ(made->lower.size(), 24u);
   for (std::size_t s = 0; s < 24; ++s) {
     EXPECT_NEAR(made->expected.values[s], chain_grams_at(made->expected.start_of(s)), 5) << s;
   }
   EXPECT_EQ(source.history_calls, 1);
-  // What it has is enough for the next.
+  // The history that the chain has is enough for the next forecast.
   ASSERT_TRUE(chain().forecast(whole_hours(24)).ok());
   EXPECT_EQ(source.history_calls, 1);
 }

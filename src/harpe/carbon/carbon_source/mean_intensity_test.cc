@@ -1,5 +1,5 @@
-// One number from each kind of source. Answers of a provider are written after its documentation;
-// none was recorded.
+// One number from each kind of source. Providers' answers are written from the documentation; none
+// was recorded.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

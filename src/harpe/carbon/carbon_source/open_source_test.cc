@@ -1,5 +1,5 @@
-// From the text of a source to labelled numbers, over real sockets. Answers are written after the
-// providers' documentation; none was recorded from them.
+// From the text of a source to labelled numbers, over real sockets. Answers are written from the
+// providers' documentation; none was recorded.
 
 #include "harpe/carbon/carbon_source/open_source.h"
 
@@ -29,7 +29,7 @@ TEST_F(OpenSource, ANumberAndAYearlyMeanNeedNoNetwork) {
   const auto mean = opened("FR");
   EXPECT_EQ(mean->current().value().intensity.kind, IntensityKind::kAverageLifecycle);
   EXPECT_EQ(mean->forecast(whole_hours(24)).value().expected.size(),
-            25u);  // of a day not on the hour
+            25u);  // a day that begins within an hour
   EXPECT_EQ(mean->history(now - whole_hours(3), now).value().series.values.front(), 56);
   EXPECT_FALSE(mean->history(now, now - whole_hours(3)).ok());
 }
@@ -93,7 +93,7 @@ TEST_F(OpenSource, TheLastAnswerOutlivesTheNetworkAndTheProcess) {
   EXPECT_EQ(later->ladder, LadderStep::kLastGood);
   EXPECT_EQ(later->intensity.grams_per_kwh, 302);
   EXPECT_TRUE(later->estimated);
-  // Nothing below the cache, of whatever name, has the token.
+  // No file below the cache contains the token.
   for (const auto& entry : std::filesystem::recursive_directory_iterator(directory / "cache")) {
     if (!entry.is_regular_file()) continue;
     std::ifstream file(entry.path());

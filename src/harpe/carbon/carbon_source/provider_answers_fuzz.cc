@@ -1,5 +1,5 @@
-// Whatever a provider, a disk or a user gives: a value that keeps its invariants, or an error. The
-// first byte chooses the reader.
+// Any bytes from a provider, a disk or a user give a value that keeps its invariants, or an error.
+// The first byte selects the reader.
 
 #include <cmath>
 #include <cstddef>
@@ -44,7 +44,7 @@ void check_cached(const std::string& text) {
   if (!cached.ok()) return;
   check_series(cached->series);
   require(cached->fetched_at.size() == cached->series.size());
-  // What was read is what would be written.
+  // The values that were read are written and read again without change.
   const auto again =
       harpe::carbon::parse_cached_series(harpe::carbon::cached_series_text(*cached), "f");
   require(again.ok() && again->fetched_at == cached->fetched_at &&
@@ -52,7 +52,7 @@ void check_cached(const std::string& text) {
           again->series.size() == cached->series.size());
 }
 
-/// With the digest that the text would have.
+/// Returns a cache file of `body` with the right digest.
 std::string with_digest(const std::string& body) {
   constexpr char kHex[] = "0123456789abcdef";
   std::string digest;

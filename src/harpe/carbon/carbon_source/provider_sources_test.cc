@@ -1,5 +1,5 @@
-// Providers over real sockets. What the server answers is written after the providers'
-// documentation; none of it was recorded from them.
+// Providers over real sockets. The server's answers are written from the providers' documentation;
+// none was recorded.
 
 #include "harpe/carbon/carbon_source/provider_sources.h"
 
@@ -19,7 +19,7 @@ UtcTime provider_time(const std::string& text) {
   return parse_utc(text).value();
 }
 
-/// Everything that a source needs, with a server that the test scripts.
+/// All dependencies of a source, with a server scripted by the test.
 class Rig {
  public:
   explicit Rig(net::ScriptedHttpServer::Script script, std::string type = "json", int also_read = 0)
@@ -34,7 +34,7 @@ class Rig {
   ProviderAccess access() {
     return {.url = server.url(), .token = "s3cret", .now = [this] { return now; }};
   }
-  /// The first line of each request, without "GET " and the version.
+  /// Returns the first line of each request, without "GET " and the version.
   std::vector<std::string> paths() const {
     std::vector<std::string> paths;
     for (const std::string& request : server.requests()) {
@@ -50,7 +50,7 @@ class Rig {
   SourceLink link;
 };
 
-/// Hourly values of Electricity Maps: those of `from` to `to`, under the name of the list.
+/// Returns hourly values of Electricity Maps from `from` to `to`, in a list named `list`.
 std::string maps_list(const char* list, UtcTime from, UtcTime to) {
   std::string items;
   for (UtcTime time = from; time < to; time += whole_hours(1)) {
@@ -61,7 +61,7 @@ std::string maps_list(const char* list, UtcTime from, UtcTime to) {
   return R"({"zone": "DE", ")" + std::string(list) + "\": [" + items + "]}";
 }
 
-/// The value of a parameter of a query, decoded as far as times need it.
+/// Returns the value of a query parameter. Decodes only %3A, which times contain.
 std::string parameter(const std::string& request, const std::string& name) {
   const std::size_t begin = request.find(name + "=") + name.size() + 1;
   std::string value = request.substr(begin, request.find_first_of("& ", begin) - begin);
@@ -107,7 +107,7 @@ TEST(ElectricityMapsSource, TakesTheLastDayFromHistoryAndMoreInPartsOfTenDays) {
   ASSERT_TRUE(month.ok()) << month.error().text();
   EXPECT_EQ(month->series.size(), 31u * 24);
   EXPECT_EQ(month->series.gaps(), 0u);
-  EXPECT_EQ(rig.server.count(), 1u + 4);  // 10, 10, 10 and 1 day
+  EXPECT_EQ(rig.server.count(), 1u + 4);  // parts of 10, 10, 10 and 1 days
 }
 
 TEST(ElectricityMapsSource, AsksForAHorizonThatThereIsAndKeepsWhenItWasIssued) {
@@ -126,7 +126,7 @@ TEST(ElectricityMapsSource, AsksForAHorizonThatThereIsAndKeepsWhenItWasIssued) {
   }
 }
 
-/// A login that gives token1, token2, ...; data only for the newest if `expired` is not set.
+/// Logins return token1, token2, ... Data requests are answered only with the token `valid`.
 struct WattTimeServer {
   int logins = 0;
   std::string valid = {};
@@ -299,7 +299,7 @@ TEST(EntsoePriceSource, AreAskedForByTheMonthAndCutToTheTimeThatIsWanted) {
   Rig rig(
       [](const std::string& request) {
         const bool january = request.find("periodStart=20260101") != std::string::npos;
-        // Whole days come.
+        // The provider sends whole days.
         return january
                    ? net::scripted_response(
                          200, hour_of_price("2025-12-31T23:00Z", "2026-01-01T23:00Z", "EUR", -5),
@@ -354,7 +354,7 @@ TEST(EntsoePriceSource, FaultsAreSaidWithoutTheToken) {
     EXPECT_EQ(prices.error().code, fault.code) << prices.error().text();
     EXPECT_EQ(prices.error().text().find("s3cret"), std::string::npos) << prices.error().text();
   }
-  // Of another day than was asked for.
+  // Prices of another day than requested.
   EXPECT_EQ(ask({net::scripted_response(
                     200, hour_of_price("2025-01-01T00:00Z", "2025-01-02T00:00Z", "EUR", 1), kXml)})
                 .error()
@@ -412,7 +412,7 @@ TEST(SeriesSource, TakesRowsAfterNowForAForecast) {
   EXPECT_EQ(forecast->issued_at, read);
   EXPECT_EQ(source->latest().value().fetched_at, read);
   EXPECT_EQ(forecast->series.source, "a.csv, rows of the file after the present");
-  // With nothing after the present, or nothing of the present, there is none.
+  // There is no forecast if no value is after the present, or none at the present.
   now = provider_time("2026-01-15T08:00:20Z");
   EXPECT_EQ(source->forecast(WholeSeconds(15)).error().code, ErrorCode::kNotSupported);
   now = provider_time("2026-01-15T07:00:00Z");

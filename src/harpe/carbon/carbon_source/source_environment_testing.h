@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// An environment of carbon sources for tests: a time, variables and a folder of their own.
+/// An environment of carbon sources for tests, with its own time, variables and folder.
 
 #include <map>
 #include <optional>
@@ -19,7 +19,7 @@ struct EnvironmentOfATest {
   UtcTime now = parse_utc("2026-01-15T10:20Z").value();
   std::map<std::string, std::string> variables = {{"HOME", directory.path().string()}};
 
-  /// Refers to this.
+  /// Returns an environment that refers to this object.
   SourceEnvironment environment() {
     return {.clock = clock,
             .now = [this] { return now; },

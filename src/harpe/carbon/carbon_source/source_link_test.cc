@@ -1,4 +1,4 @@
-// Every fault of a provider, over real sockets and with a clock that only the test moves.
+// All faults of a provider, over real sockets and with a clock that the test moves.
 
 #include "harpe/carbon/carbon_source/source_link.h"
 
@@ -27,7 +27,7 @@ class MemoryStore final : public ResponseStore {
   std::map<std::string, Kept> kept;
 };
 
-/// A link to a server that gives the responses one after the other, and the last for ever.
+/// A link to a server that sends the responses one after another and then repeats the last.
 class Provider {
  public:
   explicit Provider(std::vector<std::optional<std::string>> responses,
@@ -54,7 +54,7 @@ class Provider {
 
  private:
   std::vector<std::optional<std::string>> responses_;
-  std::size_t next_ = 0;  ///< of the server's thread
+  std::size_t next_ = 0;  ///< used only by the server's thread
   std::unique_ptr<net::HttpFetcher> fetcher_ = *net::HttpFetcher::open();
   std::optional<SourceLink> link_;
   net::ScriptedHttpServer server_;

@@ -83,7 +83,7 @@ TEST(SourceSpecification, HasNoPlaceForATokenAndRepeatsNone) {
 }
 
 TEST(SourceSpecification, TheLastCharacterOfAnEicChecksTheOthers) {
-  // Germany-Luxembourg, France, Spain, Belgium, Switzerland, Norway 1: of ENTSO-E's list of areas.
+  // From ENTSO-E's list: Germany-Luxembourg, France, Spain, Belgium, Switzerland, Norway 1.
   for (const char* code : {"10Y1001A1001A82H", "10YFR-RTE------C", "10YES-REE------0",
                            "10YBE----------2", "10YCH-SWISSGRIDZ", "10YNO-1--------2"}) {
     EXPECT_EQ(error_of(std::string("entsoe:") + code), "") << code;

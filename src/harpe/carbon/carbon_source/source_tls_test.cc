@@ -1,4 +1,4 @@
-// What a token is sent over: TLS whose certificate is trusted and is the host's.
+// Tokens are sent only over TLS with a trusted certificate of the host.
 
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@ namespace {
 
 class SourceTls : public testing::Test {
  public:
-  /// The whole way to the server, which counts requests.
+  /// Sends a request through all layers to the server, which counts requests.
   Result<std::string> ask(const std::string& url, const std::filesystem::path& trusted) {
     const auto fetcher = *net::HttpFetcher::open();
     ManualClock clock;

@@ -1,4 +1,4 @@
-// Answers written after the API's definition; none was recorded from it.
+// Answers written from the API's definition; none was recorded.
 
 #include "harpe/carbon/carbon_source/uk_intensity.h"
 

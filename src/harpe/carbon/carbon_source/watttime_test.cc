@@ -1,4 +1,4 @@
-// Answers written after the provider's documentation; none was recorded from it.
+// Answers written from the provider's documentation; none was recorded.
 
 #include "harpe/carbon/carbon_source/watttime.h"
 

@@ -30,7 +30,7 @@ struct Ran {
   int pauses = 0;
 };
 
-/// Over all weights but the last `window`, in each of which it sees what is forecast of interval k.
+/// Runs a job over all weights but the last `window`. It expects `forecast(k)` in interval k.
 template <class Forecast>
 Ran run(const OpenEndedTerms& terms, const std::vector<double>& weights, std::size_t window,
         Forecast forecast) {
@@ -96,7 +96,7 @@ TEST(OpenEndedJob, OnAFlatGridItRunsSteadily) {
   const OpenEndedTerms terms{.slowdown = 0.1, .slack = kOpenEndedHour * 6, .pause = pauses(0)};
   const std::vector<double> weights(24 * 14, 100.0);
   const Ran ran = run(terms, weights, 72, [](std::size_t) { return 100.0; });
-  // 225 J a piece of 1.2 s, but a tenth slower than the fastest on average is all it may be.
+  // A piece of 1.2 s takes 225 J, but the job may be only a tenth slower than the fastest pace.
   EXPECT_LT(ran.spent / ran.work, 100 * 252.0);
   EXPECT_LE(ran.pauses, 1);
 }
@@ -106,7 +106,7 @@ TEST(OpenEndedJob, WhereDaysSwingItDoesMoreOfItsWorkAtNight) {
   std::vector<double> weights;
   for (int i = 0; i < 24 * 14; ++i) weights.push_back(250 + 120 * std::sin(i * 6.283185307 / 24));
   const Ran ran = run(terms, weights, 72, [&](std::size_t k) { return weights[k]; });
-  const double steady = 250 * 212.0;  // J of a piece at the slowest pace, at the mean
+  const double steady = 250 * 212.0;  // mean weight x J of a piece at the slowest pace
   EXPECT_LT(ran.spent / ran.work, 0.93 * steady);
   EXPECT_GT(ran.pauses, 8);
   EXPECT_LE(ran.most_behind, 1e-3);

@@ -1,4 +1,4 @@
-// A job paced over weights that were never forecast, and rules that others published.
+// Jobs paced over weights that differ from their forecasts.
 
 #include "harpe/carbon/pacing/paced_job.h"
 
@@ -28,8 +28,7 @@ struct Paced {
   bool in_time = false;
 };
 
-/// Runs the job to its end. What is expected of interval i, as seen from interval `now`, is
-/// `forecast(now, i)`.
+/// Runs the job to its end. In interval `now`, the forecast for interval i is `forecast(now, i)`.
 template <class Forecast>
 Paced run(const PacingJob& job, const PacedJobTerms& terms, const std::vector<double>& weights,
           const WeightRange& ever, Forecast forecast) {
@@ -81,8 +80,8 @@ TEST(PacedJob, AGuardHoldsItsRatioWhateverIsForecast) {
                         .guard = paced_uniform(random, 0.005, 0.1)};
     std::vector<double> weights;
     for (int i = 0; i < hours * factor + 1; ++i) weights.push_back(paced_uniform(random, 100, 400));
-    if (round % 2 == 0) std::ranges::sort(weights);  // the longer it waits, the dearer
-    // An adversary's: what is cheap is forecast dear, and the reverse.
+    if (round % 2 == 0) std::ranges::sort(weights);  // waiting makes it more expensive
+    // An adversarial forecast: cheap hours look expensive, and the reverse.
     const auto forecast = [&](std::size_t, std::size_t k) { return 500 - weights[k]; };
     const Paced guarded = run(job, terms, weights, {100, 400}, forecast);
     EXPECT_TRUE(guarded.in_time);
@@ -92,7 +91,7 @@ TEST(PacedJob, AGuardHoldsItsRatioWhateverIsForecast) {
     EXPECT_TRUE(free.in_time);
     worst_without = std::max(worst_without, free.spent / free.spent_static);
   }
-  if (!HARPE_UNDER_SANITIZERS) {  // of a few rounds none may
+  if (!HARPE_UNDER_SANITIZERS) {  // few rounds may have no such case
     EXPECT_GT(worst_without, 1.2) << "without a guard such forecasts cost";
   }
 }
@@ -111,7 +110,7 @@ TEST(PacedJob, AGoodForecastGainsInAWideGuardToo) {
   EXPECT_TRUE(free.in_time && guarded.in_time);
 }
 
-/// The same with a guard by outlooks: in `outlook(now)` those of the intervals from `now` on.
+/// Returns the excess cost over the static job, with the guard of `outlook(now)` in `now`.
 template <class Forecast, class Outlook>
 double over_static(const PacingJob& job, const PacedJobTerms& terms,
                    const std::vector<double>& weights, Forecast forecast, Outlook outlook) {
@@ -130,7 +129,7 @@ double over_static(const PacingJob& job, const PacedJobTerms& terms,
       one.take(*paced, left, weights[i]);
     };
     step(paced_job, outlook(i), spent);
-    step(steady, {}, spent_static);  // which trusts nothing: the static job
+    step(steady, {}, spent_static);  // a guard of 0 trusts no forecast: the static job
   }
   EXPECT_LE(paced_job.work_left(), job.work * 1e-6);
   return spent / spent_static - 1;

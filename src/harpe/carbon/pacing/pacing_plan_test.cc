@@ -1,5 +1,5 @@
-// Plans of pace against all that could be done: every set of pauses, each with its linear programme
-// solved in another way.
+// Pacing plans, compared with the best of every set of pauses. The linear programme of each set is
+// solved by another method.
 
 #include "harpe/carbon/pacing/pacing_plan.h"
 
@@ -56,9 +56,9 @@ double work_of(const PaceCurve& curve, const PacingJob& job, const PacingPlan& p
   return work;
 }
 
-/// Of one set of intervals that run, up to the last of them: speed is bought segment by segment,
-/// the cheapest first. The interval `part` may run for a part of it: its segments begin with no
-/// speed.
+/// Returns the cost if the intervals of `set` run, up to the last of them. Speed is bought segment
+/// by segment, the cheapest first. Interval `part` may run for only a part of its time: its
+/// segments begin at speed 0.
 double cost_of_set(const PaceCurve& curve, const PacingJob& job,
                    const std::vector<PacingInterval>& intervals, unsigned set, int part) {
   struct Segment {
@@ -81,7 +81,7 @@ double cost_of_set(const PaceCurve& curve, const PacingJob& job,
       cost += idle * left;
       continue;
     }
-    // Points (speed, cost a second), and their lower hull.
+    // Points (speed, cost per second). Their lower hull gives the segments.
     std::vector<std::pair<double, double>> points;
     if (i == part) points.emplace_back(0, i == last ? 0 : idle);
     for (const CurvePace& pace : curve.paces()) {
@@ -110,7 +110,7 @@ double cost_of_set(const PaceCurve& curve, const PacingJob& job,
   return work < job.work - 1e-6 ? std::numeric_limits<double>::infinity() : cost;
 }
 
-/// Of a set with whichever interval in part is best: the last, or one beside a pause.
+/// Returns the cost of a set with the best `part`: the last interval, one beside a pause, or none.
 double best_of_set(const PaceCurve& curve, const PacingJob& job,
                    const std::vector<PacingInterval>& intervals, unsigned set) {
   double best = cost_of_set(curve, job, intervals, set, -1);
@@ -125,7 +125,7 @@ double best_of_set(const PaceCurve& curve, const PacingJob& job,
 }
 
 bool keeps_dwell(unsigned set, int count, int dwell) {
-  int since = dwell;  // it has run for long
+  int since = dwell;  // the job has run for long
   bool was_running = true;
   for (int i = 0; i < count; ++i) {
     const bool runs = (set >> i & 1) != 0;
@@ -146,7 +146,7 @@ TEST(PaceCurve, KeepsTheLowerHullAlone) {
   for (std::size_t i = 0; i + 2 < curve.paces().size(); ++i) {
     EXPECT_LT(curve.slope(i), curve.slope(i + 1));
   }
-  // One that takes more time and power than a mixture of two others.
+  // A pace that takes more time and power than a mixture of two other paces.
   const PaceCurve without = PaceCurve::make({{{1}, {300}}, {{1.4}, {400}}, {{2}, {300}}}).take();
   EXPECT_EQ(without.paces().size(), 2U);
   EXPECT_EQ(without.at_least(0.4), 0U);
@@ -167,7 +167,7 @@ TEST(PacingPlan, WithoutPausesIsTheLinearProgrammesOptimum) {
   for (int i = 0; i < kCases; ++i) {
     const int count = 1 + static_cast<int>(random() % 20);
     const auto intervals = some_intervals(random, count);
-    // The slowest pace takes 1.5 times as long: with less than that, there is a choice.
+    // The slowest pace takes 1.5 times as long. With less time, there is a choice of paces.
     const PacingJob job{.work = 3600.0 * count / planned_uniform(random, 1.0, 1.49)};
     const PacingPlan plan = plan_pacing(curve, job, {}, intervals);
     ASSERT_TRUE(plan.finishes);
@@ -184,15 +184,15 @@ TEST(PacingPlan, WithoutPausesIsTheLinearProgrammesOptimum) {
     EXPECT_NEAR(cost_of(curve, job, plan, intervals), plan.cost, 1e-9 * optimum);
     EXPECT_NEAR(work_of(curve, job, plan, intervals), job.work, 1e-6 * job.work);
   }
-  // Where to end is a choice that no price alone makes.
+  // No price alone decides where the plan ends.
   EXPECT_GE(exact, 190);
-  // Of 30,000 such bounds the mean was 0.13 % below the optimum, and one, of 4 hours, 11 %.
+  // In 30,000 cases the bound was 0.13 % below the optimum on average, in one (4 hours) 11 %.
   EXPECT_LE(gaps / kCases, 0.01);
 }
 
 class PausesOf : public testing::TestWithParam<unsigned> {};
 
-// Of the fixed seed: an interval that runs in part for the least time of a run, before a pause.
+// The fixed seed: an interval runs in part, for the least time of a run, before a pause.
 INSTANTIATE_TEST_SUITE_P(Seeds, PausesOf, testing::Values(4025679208U, std::random_device{}()),
                          [](const auto& seed) { return seed.index == 0 ? "Fixed" : "Random"; });
 
@@ -229,7 +229,7 @@ TEST_P(PausesOf, PlansAreNearTheBestOfAllSetsAndTheirBoundHolds) {
     EXPECT_LE(plan.cost, optimum * 1.3);
     sum += plan.cost / optimum;
   }
-  // Hours that have nothing in common with those before them are the hardest there are.
+  // Hours that do not depend on earlier hours are the hardest case.
   EXPECT_LE(sum / kCases, 1.01);
 }
 
@@ -297,7 +297,7 @@ TEST(PacingPlan, EndsEarlyAtTheSlowestPaceWhereThereIsTime) {
   ASSERT_EQ(plan.intervals.size(), 2U);
   EXPECT_TRUE(plan.intervals[1].ends);
   EXPECT_NEAR(plan.intervals[1].run.value, 1800, 1);
-  // What is held costs by the second: the faster, the less of that.
+  // The held cost is per second: a faster pace pays less of it.
   const PacingPlan held = plan_pacing(curve, {.work = 3600, .held_cost = 1e9}, {}, intervals);
   EXPECT_EQ(held.intervals.size(), 1U);
 }

@@ -21,7 +21,7 @@ using ::testing::Not;
 
 constexpr std::int64_t kMidnight = 1'795'564'800;  // 2026-11-25
 
-/// One device that draws 1 kW in `hours` hours from `start` on.
+/// Returns a run of one device that draws 1 kW for `hours` hours from `start`.
 carbon::LedgerRun kilowatt(const std::string& job, const std::string& user, std::int64_t start,
                            int hours) {
   carbon::LedgerRun run{.id = job + std::to_string(start),
@@ -42,7 +42,7 @@ carbon::LedgerRun kilowatt(const std::string& job, const std::string& user, std:
   return run;
 }
 
-/// An hour's intensity is 100 g/kWh and ten times the hour of the day; `missing` hours have none.
+/// The intensity of an hour is 100 g/kWh plus 10 times the hour of the day; `missing` has none.
 FindIntensity hours(IntensityKind kind = IntensityKind::kAverageLifecycle, int missing = -1) {
   return [kind, missing](carbon::UtcTime from,
                          carbon::UtcTime to) -> Result<carbon::AccountingIntensity> {
@@ -101,7 +101,7 @@ TEST(CarbonInventory, StatesSciPerUnit) {
                        .unit = {.name = "iteration"}};
   const CarbonInventory inventory = two_jobs(terms);
   EXPECT_NEAR(inventory.units(), 40, 1e-9);
-  // 4 device-hours of 3600 g an hour, and 420 g with a PUE of 1.5: over 40 iterations.
+  // 4 device-hours at 3600 g per hour, plus 420 g times the PUE of 1.5, over 40 iterations.
   EXPECT_THAT(sci_sentence(inventory), AllOf(HasSubstr("375.75 g CO2eq per iteration"),
                                              HasSubstr("E x I = 15.75 g"), HasSubstr("21031")));
   terms.unit = {.name = "token", .count = 1000};
@@ -126,7 +126,7 @@ TEST(CarbonInventory, CountsTokensThatEachJobTellsOf) {
   EXPECT_NEAR(inventory.units(), 20 * 4e6 + 10 * 1e6, 1);
   EXPECT_NEAR(inventory.units_of(inventory.rows[1]), 10 * 1e6, 1);
   EXPECT_THAT(method_statement(inventory), Contains(HasSubstr("Tokens: iterations")));
-  // What the user says counts.
+  // A number that the user declares takes precedence.
   const InventoryTerms told{.unit = {.name = "token", .count = 7}};
   EXPECT_EQ(make_inventory({gpt3, bert}, told, hours(), {}).value().units(), 7);
 }
@@ -179,7 +179,7 @@ TEST(CarbonInventory, SaysEverythingThatTheNumbersStandOn) {
                     HasSubstr("0.200 kWh more"), HasSubstr("Embodied carbon is not included")));
 }
 
-// A row of grams beside a total of kilograms is read as the larger one.
+// With mixed units, a row in grams could look larger than a total in kilograms.
 TEST(CarbonInventory, HasOneUnitOfEnergyAndOneOfMassThroughout) {
   const CarbonInventory inventory = make_inventory({kilowatt("large", "alice", kMidnight, 40),
                                                     kilowatt("small", "bob", kMidnight, 1)},

@@ -38,7 +38,7 @@ class CarbonSourceCommands : public ::testing::Test {
   TestDirectory directory;
 };
 
-/// Hours of Electricity Maps around the present, 100 g/kWh and the hour of the day; the newest 123.
+/// Responds as Electricity Maps: 30 days of 100 g/kWh plus the hour of the day; the latest is 123.
 std::string maps_answer(const std::string& request) {
   const auto now = carbon::interval_of(carbon::utc_clock()(), carbon::whole_hours(1));
   if (request.find("/latest?") != std::string::npos) {

@@ -8,7 +8,7 @@
 
 namespace harpe::command {
 
-/// Hours that cost what their number in the day is, less 5.
+/// Responds with 20 days of prices: the hour of the day minus 5, in EUR/MWh.
 inline std::string prices_answer(const std::string& request) {
   if (request.find("documentType=A44") == std::string::npos) return net::scripted_response(404, "");
   std::string points;

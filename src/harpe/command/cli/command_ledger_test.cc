@@ -32,7 +32,7 @@ TEST(CommandLedger, IsTheWholeInPartsByTheReadings) {
   const WindowEnergy whole = window_of(700_s, 9000_J, 1000_J, kBegan + 100);
   const std::vector<EnergySoFar> readings = {
       energy_so_far(window_of(200_s, 1000_J, 100_J)),   // at a boundary
-      energy_so_far(window_of(500_s, 7000_J, 500_J))};  // at the next
+      energy_so_far(window_of(500_s, 7000_J, 500_J))};  // at the next boundary
   const carbon::EnergyLedger ledger = command_ledger(readings, whole, carbon::whole_minutes(5));
   ASSERT_EQ(ledger.size(), 3U);
   const auto start = static_cast<std::int64_t>(kBegan);

@@ -119,7 +119,7 @@ TEST(Commands, ErrorsAreJsonWhereJsonIsAskedFor) {
   const auto document = nlohmann::json::parse(said.out);
   EXPECT_EQ(document["error"]["code"], "invalid_input");
   const auto& errors = document["error"]["diagnostics"];
-  ASSERT_EQ(errors.size(), 4) << said.out;  // both values, and what is missing
+  ASSERT_EQ(errors.size(), 4) << said.out;  // both values, and the missing options
   EXPECT_THAT(errors[0]["message"].get<std::string>(), HasSubstr("--stages: expected"));
   EXPECT_TRUE(errors[0]["line"].is_null());
   EXPECT_EQ(nlohmann::json::parse(harpe({"verify", "--json"}).out)["error"]["code"],

@@ -1,4 +1,4 @@
-// Where `harpe demo` finds its script, its trainer and Python.
+// The search of `harpe demo` for its script, its trainer and Python.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -53,7 +53,7 @@ TEST_F(FindDemoParts, FindsThoseOfAWheel) {
 }
 
 TEST_F(FindDemoParts, SaysOfEachMissingPartWhatBringsIt) {
-  make("path/trainer");  // another program of that name
+  make("path/trainer");  // another program with this name
   const Result<DemoParts> parts = find();
   ASSERT_FALSE(parts.ok());
   EXPECT_EQ(parts.error().code, ErrorCode::kUnavailable);

@@ -1,4 +1,4 @@
-// What `harpe devices` shows, on terminals of any width.
+// The output of `harpe devices` on terminals of any width.
 
 #include <gmock/gmock.h>
 
@@ -15,7 +15,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-/// Eight GPUs, of which the second may not be set.
+/// Returns eight GPUs. The clock of the second may not be set.
 std::vector<DeviceView> node() {
   std::vector<DeviceView> gpus;
   for (int i = 0; i < 8; ++i) {

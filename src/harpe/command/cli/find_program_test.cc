@@ -1,4 +1,4 @@
-// Where a subcommand finds another program of Harpe.
+// The search of a subcommand for another program of Harpe.
 
 #include "harpe/command/cli/find_program.h"
 
@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 
 class FindProgram : public testing::Test {
  protected:
-  /// A file that may be executed, or not.
+  /// Creates a file that is executable or not.
   void make(const std::string& name, bool executable = true) const {
     fs::create_directories((folder_ / name).parent_path());
     std::ofstream(folder_ / name) << "#!/bin/sh\n";

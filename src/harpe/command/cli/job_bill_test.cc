@@ -12,7 +12,7 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
-/// Four pipelines of 16 GPUs; iterations take 0.2 s beside the computations.
+/// Four pipelines of 16 GPUs. An iteration takes 0.2 s in addition to its computations.
 Json training() {
   return Json::parse(R"({
       "data": 4, "stages": 8, "tensor": 2, "stragglers": [], "predicted_time_s": 2.2,
@@ -28,14 +28,14 @@ carbon::ClusterTerms terms() {
 }
 
 TEST(JobBill, CountsAllPipelinesUnderThePlansInForce) {
-  // 220 h are 360 000 iterations of 2.2 s, each 4 x 8 kJ: 3200 kWh, with PUE 4800 kWh.
+  // 220 h are 360 000 iterations of 2.2 s with 4 x 8 kJ each: 3200 kWh, or 4800 kWh with the PUE.
   const Json bill = job_bill_json(training(), terms());
   EXPECT_EQ(bill["gpus"], 64);
   EXPECT_EQ(bill["pipelines"], 4);
   EXPECT_NEAR(bill["iterations"].get<double>(), 360'000, 1e-6);
   EXPECT_NEAR(bill["kwh"].get<double>(), 4800, 1e-6);
   EXPECT_NEAR(bill["money"].get<double>(), 480, 1e-7);
-  // At all-max 10 kJ: 6000 kWh, in iterations of 1.6 s and what lies beside.
+  // 10 kJ at all-max: 6000 kWh, in iterations of 1.6 s plus 0.2 s.
   EXPECT_NEAR(bill["saved"]["kwh"].get<double>(), 1200, 1e-6);
   EXPECT_NEAR(bill["saved"]["hours_instead"].get<double>(), 180, 1e-6);
   EXPECT_TRUE(bill["saved_against_one_clock"].is_null());
@@ -59,7 +59,7 @@ TEST(JobBill, OneClockForAllHasTheSameTimeBesideComputations) {
   Json status = training();
   EXPECT_THAT(job_bill_text(status, terms()), HasSubstr("one clock for all GPUs: no figures. No"));
   status["plans"][0]["one_clock"] = {{"frequency_mhz", 1290}, {"time_s", 1.8}, {"energy_j", 9000}};
-  // 360 000 iterations of 4 x 9 kJ, with PUE 5400 kWh, in 2.0 s each.
+  // 360 000 iterations with 4 x 9 kJ each: 5400 kWh with the PUE. Each takes 2.0 s.
   const Json saved = job_bill_json(status, terms())["saved_against_one_clock"];
   EXPECT_NEAR(saved["kwh"].get<double>(), 600, 1e-6);
   EXPECT_NEAR(saved["hours_instead"].get<double>(), 200, 1e-6);

@@ -41,7 +41,7 @@ DashboardLook look_at(const std::string& given) {
           .time_of_day = "14:03:59"};
 }
 
-/// Ten iterations of 0.4 s, each with 720 J.
+/// Returns ten iterations of 0.4 s with 720 J each.
 JobTrend ten_iterations() {
   JobTrend trend;
   for (int i = 0; i <= 10; ++i)
@@ -128,12 +128,12 @@ TEST(JobTrend, ClaimsNoPowerOfTooLittleOrOfLongAgo) {
   JobTrend trend = ten_iterations();
   ASSERT_TRUE(trend.power());
   EXPECT_NEAR(trend.power()->value, 1800, 1);
-  // The same iteration again brings nothing; after a minute of that nothing is claimed.
+  // Reports of the same iteration add nothing. After a minute of them, there is no power figure.
   trend.add(status(10, 7200), Instant{} + Seconds{30});
   EXPECT_TRUE(trend.power());
   trend.add(status(10, 7200), Instant{} + Seconds{100});
   EXPECT_FALSE(trend.power());
-  // Another start of training counts anew.
+  // A restart of training begins a new count.
   trend.add(status(1, 7300), Instant{} + Seconds{101});
   EXPECT_FALSE(trend.power());
 }

@@ -17,7 +17,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-/// So many GPUs, the higher the busier, and a CPU package with memory.
+/// Returns `gpus` GPUs, with a power that rises with the index, and a CPU package with memory.
 MonitorState busy_node(int gpus) {
   MonitorState state;
   state.node = "node-7";

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// For tests of `harpe monitor`: a device as a look finds it.
+/// Measured devices for tests of `harpe monitor`.
 
 #include <string>
 
@@ -8,7 +8,7 @@
 
 namespace harpe::command {
 
-/// One that has taken 21.5 kJ in a minute.
+/// Returns a device that used 21.5 kJ in a minute.
 inline DeviceEnergy measured_device(DeviceEnergy::Kind kind, int index, const std::string& name) {
   return {.kind = kind,
           .index = index,

@@ -1,4 +1,4 @@
-// What `harpe monitor` shows, on terminals of any size.
+// The output of `harpe monitor` on terminals of any size.
 
 #include "harpe/command/cli/monitor_view.h"
 
@@ -23,7 +23,7 @@ std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
-/// So many GPUs at full load, and two CPU packages with memory.
+/// Returns `gpus` GPUs at full load, and two CPU packages with memory.
 Look busy_view(int gpus) {
   Look look;
   look.window.time = {60};
@@ -66,7 +66,7 @@ TEST(EnergyText, SmallEnergiesAreInMillijoules) {
   EXPECT_EQ(joules_text({5.15}), "5.2 J");
   EXPECT_EQ(joules_text({0.4}), "400 mJ");
   EXPECT_EQ(joules_text({0.0021}), "2.10 mJ");
-  // A counter that was set back, or a difference: the same units as of the opposite.
+  // A counter that was set back, or a difference: the same units as for the positive energy.
   EXPECT_EQ(text(-413.16916, 1.21), "-413.2 ± 1.2 J");
   EXPECT_EQ(text(-0.0362, 0.0021), "-36.2 ± 2.1 mJ");
   EXPECT_EQ(joules_text({-413.16916}), "-413 J");

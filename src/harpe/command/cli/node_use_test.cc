@@ -1,4 +1,4 @@
-// What runs on GPUs, by a procfs of the test's own.
+// Processes on GPUs, read from a procfs that the test writes.
 
 #include <gmock/gmock.h>
 #include <unistd.h>

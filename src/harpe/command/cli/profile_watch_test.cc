@@ -118,7 +118,7 @@ TEST(PlanWords, SayAllThatTheJobSaysOfItsPipeline) {
   EXPECT_THAT(plan_words(spec, "p.schedule.json", "p.csv", {}),
               ElementsAre("harpe", "plan", "--profile", "p.csv", "--schedule", "p.schedule.json",
                           "--switch-latency", "p.latency.csv", "--out", "p-plan"));
-  // One of its own has its micro-batches in its file.
+  // A schedule file contains its number of micro-batches.
   EXPECT_THAT(plan_words({}, "p.schedule.json", "p.csv", {Watts{80}}),
               ElementsAre("harpe", "plan", "--profile", "p.csv", "--schedule", "p.schedule.json",
                           "--blocking-power", "80", "--out", "p-plan"));

@@ -1,4 +1,4 @@
-// Whatever is typed, no key is more than the bytes that were read, and each is one there is.
+// Any typed bytes: there are at most as many keys as bytes, and each key is a valid one.
 
 #include <cstdint>
 #include <cstdlib>

@@ -1,4 +1,4 @@
-// What `harpe run --optimize` says at the end.
+// The final report of `harpe run --optimize`.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

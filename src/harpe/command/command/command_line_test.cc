@@ -1,4 +1,4 @@
-// The command line as a page or file says it was made by.
+// The command line that a page or file records as its origin.
 
 #include <gtest/gtest.h>
 
@@ -40,7 +40,7 @@ TEST(CommandLine, KeepsNoPassword) {
   EXPECT_EQ(line_of({"--server=http://a:b@c"}), "harpe --server=http://a:...@c");
 }
 
-/// What a program with the subcommand `plan` alone says on standard error.
+/// Returns the standard error of a program with only the subcommands `plan` and `profile`.
 std::string said_of(const std::vector<std::string>& arguments, const std::string& rest) {
   std::ostringstream out, err;
   Console console{.out = out, .err = err};

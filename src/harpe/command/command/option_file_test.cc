@@ -15,7 +15,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-/// A command with an option of each sort.
+/// A command with an option of each kind.
 struct Command {
   CLI::App app{"a command", "serve"};
   std::string config, socket, key, hidden;
@@ -39,7 +39,7 @@ struct Command {
     app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
     return take_options(app, text, "serve.toml");
   }
-  /// What is wrong with the text, one text an error.
+  /// Returns the errors in `text`, one string per error.
   std::vector<std::string> errors(const std::string& text) {
     const auto read_text = read({}, text);
     std::vector<std::string> all;

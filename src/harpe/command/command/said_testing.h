@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// A command line as a user meets it, for tests of subcommands.
+/// Command lines run as a user runs them, for tests of subcommands.
 
 #include <memory>
 #include <sstream>
@@ -17,7 +17,7 @@ struct Said {
   std::string out, err;
 };
 
-/// \param add  puts the subcommands in question under `harpe`
+/// \param add  adds the subcommands under test to `harpe`
 inline Said harpe_with(void (*add)(Commands&), const std::vector<std::string>& arguments) {
   std::ostringstream out, err;
   Console console{.out = out, .err = err};

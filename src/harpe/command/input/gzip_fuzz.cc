@@ -1,5 +1,5 @@
-// Any bytes as gzip data: decompressed within the limit, or refused with the name of the file. And
-// what is compressed comes back, whatever it is.
+// Any bytes as gzip data are decompressed within the limit, or refused with the name of the file.
+// Any compressed bytes decompress to the same bytes.
 
 #include <cstddef>
 #include <cstdint>

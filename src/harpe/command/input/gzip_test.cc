@@ -20,7 +20,7 @@ std::string error_of(std::string_view bytes, std::uint64_t limit = kLimit) {
   return content.ok() ? std::string() : content.error().text();
 }
 
-/// Text of which some repeats, so that all types of blocks occur.
+/// Returns text with repetitions, so that all types of blocks occur.
 std::string random_text(std::mt19937_64& random, std::size_t size) {
   std::string text;
   while (text.size() < size) {
@@ -54,7 +54,7 @@ TEST(Gzip, ThatEndsEarlyIsRefusedWhereverItEnds) {
   const std::size_t first = gzipped("stage,instruction,frequency,time,energy\n").size();
   for (std::size_t size = 0; size < whole.size(); ++size) {
     if (size == first) continue;  // a whole member
-    // After one byte of the second member it cannot be known what begins there.
+    // One byte is not enough to recognize the second member.
     EXPECT_THAT(error_of(whole.substr(0, size)),
                 HasSubstr(size == first + 1 ? "1 bytes after its gzip data" : "ends early"))
         << size;
@@ -72,8 +72,8 @@ TEST(Gzip, ThatIsDamagedIsRefusedWithTheReason) {
   std::string other_method = whole;
   other_method[2] = 7;
   EXPECT_THAT(error_of(other_method), HasSubstr("(unknown compression method)"));
-  // Not the header, which has no checksum, nor the last byte of the content, whose last bits may be
-  // without a meaning.
+  // All bytes but the header, which has no checksum, and the last byte of the content, whose last
+  // bits may be unused.
   for (std::size_t at = 10; at < whole.size(); ++at) {
     if (at == whole.size() - 9) continue;
     std::string damaged = whole;

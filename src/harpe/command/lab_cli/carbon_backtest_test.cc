@@ -29,7 +29,7 @@ class CarbonBacktest : public ::testing::Test {
     EXPECT_TRUE(write_file(path, text).ok());
     return path;
   }
-  /// Days of a swing that grows and shrinks, from a date on.
+  /// Writes days with a daily swing that grows and shrinks, from a date on.
   std::string series(const std::string& name, const char* start, int days) {
     std::string text = "Time,Carbon Intensity\n";
     for (int i = 0; i < 24 * days; ++i) {
@@ -56,7 +56,7 @@ TEST_F(CarbonBacktest, PrintsRatiosCoverageAndTheirMean) {
   }
   EXPECT_NEAR(document["mean"].get<double>(), mean, 1e-12);
   EXPECT_EQ(document["error_over_same_hour"].size(), 7U);
-  EXPECT_EQ(document["coverage_80"].size(), 3U);  // January's last day to March's first
+  EXPECT_EQ(document["coverage_80"].size(), 3U);  // January 31 to March 1
   EXPECT_TRUE(document["coverage_80"].contains("2022-02"));
   EXPECT_EQ(document["horizons"]["48"]["forecasts"], 24 * 30);
   EXPECT_FALSE(document.contains("without_exogenous"));

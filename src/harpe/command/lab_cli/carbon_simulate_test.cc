@@ -44,7 +44,7 @@ class CarbonSimulate : public ::testing::Test {
     EXPECT_TRUE(write_file(path, text).ok());
     return path;
   }
-  /// Days with so much of a swing.
+  /// Writes days with a daily swing of this amplitude.
   std::string series(double swing, int days) {
     std::string text = "Time,Carbon Intensity\n";
     for (int i = 0; i < 24 * days; ++i) {
@@ -84,7 +84,7 @@ TEST_F(CarbonSimulate, SaysWhereNothingIsToBeGained) {
   EXPECT_THAT(said.out, HasSubstr("Nothing is to be gained here"));
   EXPECT_THAT(said.out, HasSubstr("best static"));
   EXPECT_THAT(said.out, HasSubstr("all-max"));
-  // Before forecasts are made, from what is known of 5 of 5 starts.
+  // Reported before forecasts are made, from the known values of 5 of 5 starts.
   EXPECT_THAT(said.err, HasSubstr("nothing is to be gained here: of 5 starts"));
 }
 
@@ -106,7 +106,7 @@ TEST_F(CarbonSimulate, SaysAheadInJsonToo) {
   EXPECT_GT(swinging["bound"], 0.05);
 }
 
-// The frontier that one setting has is beaten by that of a clock for each computation.
+// A frontier with one setting, and a better frontier with a clock for each computation.
 constexpr const char* kComparedFrontier =
     R"({"format": "harpe.frontier/1", "all_max": {"iteration_time_s": 1.0, "iteration_energy_j": 330},
       "one_setting": [
@@ -272,12 +272,12 @@ TEST_F(CarbonSimulate, WhatIsKnownAheadIsWorthSomething) {
   };
   const double without = share({});
   EXPECT_GT(share({"--exogenous", file("wind.csv", wind), "--known-ahead", "24h"}), without + 0.05);
-  // Plans of an hour at a time are searched for less long than the one of hindsight.
+  // The search for each plan of an hour is shorter than the search for the plan of hindsight.
   EXPECT_GT(share({"--error-share", "0%"}), 0.95);
   EXPECT_GT(share({"--error-share", "30%"}), without);
 }
 
-/// ResNet-50 on ImageNet under the recorded power limits of a GPU ("a40"), as a profile.
+/// Returns ResNet-50 on ImageNet under the recorded power limits of a GPU ("a40"), as a profile.
 std::string recorded_limits(const std::filesystem::path& traces, int batch) {
   const std::string text = read_file(traces).value();
   const std::string key = "imagenet,resnet50," + std::to_string(batch) + ",adadelta,";
@@ -296,7 +296,7 @@ std::string recorded_limits(const std::filesystem::path& traces, int batch) {
   return R"({"measurements": [)" + profile + "]}";
 }
 
-/// Facts that Chase's figures must be read with, over its own trace.
+/// Facts needed to interpret Chase's figures, over its own trace.
 class ChasesTrace : public CarbonSimulate {
  protected:
   void SetUp() override {
@@ -317,13 +317,13 @@ class ChasesTrace : public CarbonSimulate {
   std::filesystem::path data_ = measured_data();
 };
 
-// The rule does what one power limit does that takes as long.
+// The rule has the effect of one power limit with the same duration.
 TEST_F(ChasesTrace, ItsGainIsThatOfAPowerLimit) {
   struct Row {
     int batch;
     double emissions, time, limit_emissions;
   };
-  // %, over 300 W; the last is of one limit.
+  // In %, relative to 300 W. The last column is for one limit.
   for (const Row& row :
        {Row{128, -10.0, 1.7, -10.0}, Row{192, -10.7, 1.5, -8.7}, Row{256, -15.2, 1.6, -15.2},
         Row{360, 0, 0, 0}, Row{512, -10.4, 0.6, -10.4}}) {
@@ -337,8 +337,8 @@ TEST_F(ChasesTrace, ItsGainIsThatOfAPowerLimit) {
 }
 
 // Published for this training: 13.6 % less carbon at 2.5 % more time. On the recorded limits of a
-// V100 the rule with the published weight stays at the highest, and no limits chosen with hindsight
-// save as much in that time.
+// V100, the rule with the published weight stays at the highest limit, and no limits chosen with
+// hindsight save as much in that time.
 TEST_F(ChasesTrace, OnAV100TheRuleStaysAtTheHighestLimit) {
   const TestJson found = ways("v100", 256, "1.025");
   EXPECT_EQ(found["chase"]["over_all_max"]["emissions"], 0);

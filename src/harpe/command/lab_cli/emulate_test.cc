@@ -64,7 +64,7 @@ TEST_F(Emulate, AnswersInKilowattHoursCarbonAndMoneyForAMonth) {
   EXPECT_EQ(result["gpus"], 512);
   EXPECT_GT(result["saved"]["all_max"]["percent"].get<double>(), 5);
   const double slow = result["straggling"].get<double>() / result["executed"].get<double>();
-  // A third of the days, whose iterations take 1.2 times as long.
+  // On a third of the days, iterations take 1.2 times as long.
   EXPECT_NEAR(slow, 1 / (1 + 2 * 1.2), 0.01);
   EXPECT_GT(result["deviation_percent"], 0);
   EXPECT_LT(result["deviation_percent"], 0.5);
@@ -159,7 +159,7 @@ TEST_F(Emulate, ARealJobComesToTheSameSavingAndKnowsIt) {
   EXPECT_EQ(job["iterations"], 400);
   const double saved = job["saved_j"].get<double>();
   const double percent = 100 * saved / job["all_max_energy_j"].get<double>();
-  // Its looks at all-max take some percent of the iterations.
+  // The job runs some percent of its iterations at all-max.
   EXPECT_NEAR(percent, result["saved"]["all_max"]["percent"].get<double>(), 0.1 * percent);
   EXPECT_NEAR(job["claimed_j"].get<double>(), saved,
               job["claimed_error_j"].get<double>() + 0.02 * saved);
@@ -222,7 +222,7 @@ TEST_F(Emulate, WritesPowerAsACatalogueTakesIt) {
   ASSERT_EQ(rows.size(), 1 + kGpus * kSteps);
   EXPECT_THAT(rows[1], testing::StartsWith("emulated-profile-seed-1,,0,0,"));
   EXPECT_THAT(rows.back(), testing::StartsWith("emulated-profile-seed-1,,1.99,63,"));
-  // The GPUs of the first node are the first eight, in every step.
+  // The GPUs of the first node are the first eight GPUs of every step.
   for (const std::size_t step : {std::size_t{0}, kSteps / 2, kSteps - 1}) {
     double sum = 0;
     for (std::size_t gpu = 0; gpu < kGpus / kNodes; ++gpu)

@@ -1,4 +1,4 @@
-// Any bytes as a file of speeds: read or refused, and what is read makes a curve or is refused.
+// Any bytes as a file of speeds: read or refused. The speeds form a curve or are refused.
 
 #include <cstddef>
 #include <cstdint>

@@ -31,7 +31,7 @@ TEST(RegretPage, HasALineForEachWayAndNeedsNoOtherFile) {
 }
 
 TEST(RegretPage, TheDefaultMayLeaveThePicture) {
-  // The scale is that of the two that choose: 1.1 times the highest of them is at the top.
+  // The scale ignores the default: its top is 1.1 times the highest value of Zeus and Harpe.
   const std::string page = regret_page(
       {.charts = {
            {.name = "", .caption = "", .by_default = {100}, .by_zeus = {1}, .by_harpe = {0}}}});

@@ -27,7 +27,7 @@ class ReplayPowerLimit : public ::testing::Test {
     EXPECT_TRUE(write_file(path, text).ok());
     return path;
   }
-  /// 250 W is the cheapest.
+  /// Writes a run in which 250 W is the cheapest limit.
   std::string run() {
     return file(
         "start_time,window_name,elapsed_time,gpu0_energy\n"

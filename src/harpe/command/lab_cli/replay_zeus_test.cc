@@ -1,4 +1,4 @@
-// `harpe replay zeus` as a user meets it, over small traces of its own.
+// `harpe replay zeus` as a user meets it, over small traces that the test writes.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -30,7 +30,7 @@ using TestJson = nlohmann::json;
 
 class ReplayZeus : public ::testing::Test {
  protected:
-  // Each default size and half of it: two runs, three limits.
+  // Writes two runs and three limits for each default size and for half of it.
   void SetUp() override {
     std::string train = "dataset,network,batch_size,optimizer,target_metric,target_epoch\n";
     for (const lab::TracedDataset& dataset : lab::traced_datasets()) {
@@ -169,7 +169,7 @@ TEST_F(ReplayZeus, AllAreTheGpusOfTheTraces) {
 }
 
 TEST_F(ReplayZeus, OfEveryTargetHasARowForEachThatTheDefaultReaches) {
-  // A harder target that half of the size reaches and the default does not, and an easier one.
+  // A harder target, which is reached with half of the default size only, and an easier target.
   std::string train = read_file(path_of("summary_train.csv")).value();
   train +=
       "squad,bert_base_uncased,32,adamw,83,2\n"
@@ -205,7 +205,7 @@ TEST_F(ReplayZeus, TellsHarpeTheHorizonThatIsAskedFor) {
 }
 
 TEST_F(ReplayZeus, PrintsTheRestWhereZeusPrunesEverySize) {
-  // The default's runs differ by so much that the second round may stop it at its cost bound.
+  // The runs of the default differ so much that its second run may be stopped at its cost bound.
   std::string train = read_file(path_of("summary_train.csv")).value();
   for (const char* epochs : {"1", "1", "90"}) {
     train += std::string("cifar100,shufflenetv2,1024,adadelta,0.5,") + epochs + "\n";
@@ -243,7 +243,7 @@ TEST_F(ReplayZeus, BelievesBeforehandWhatAServerDoesOrWhatIsAsked) {
   };
   EXPECT_EQ(seeds_with({"--prior", "doubt=" + shortest(zeus::PayBackPrior{}.doubt)}),
             seeds_with({}));
-  // What hardly ever converges is not tried.
+  // A size that is unlikely to converge is not tried.
   EXPECT_NE(seeds_with({"--prior", "failure=0.9,doubt=1"}), seeds_with({}));
   EXPECT_THAT(replay({"--prior", "luck=1"}).err, HasSubstr("luck=1"));
   EXPECT_THAT(replay({"--prior", "failure=-1"}).err, HasSubstr("a number above 0"));

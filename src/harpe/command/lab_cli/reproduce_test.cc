@@ -30,7 +30,7 @@ class Reproduce : public testing::Test {
     ASSERT_TRUE(ensure_directory(path.parent_path()).ok());
     ASSERT_TRUE(write_file(path, text).ok());
   }
-  /// A profile of which nothing was published.
+  /// Writes a profile without published results.
   void profile_of(const std::string& gpu) {
     const auto profile = synthesize({.stages = 8, .imbalance = 1.2});
     file("emulation/new-7b_" + gpu + ".csv", profile_csv(*profile));

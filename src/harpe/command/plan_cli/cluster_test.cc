@@ -117,7 +117,7 @@ TEST(Cluster, AnAlternativeThatIsFasterOrCheaperIsSaidToBe) {
   EXPECT_TRUE(cluster_json(large_cluster(), costs)["saved_against_one_clock"].is_null());
 }
 
-/// The job of options, each a key and its value.
+/// Returns the job for these pairs of key and value.
 Result<PlanJob> job_of(const std::vector<std::pair<std::string_view, std::string>>& options) {
   std::vector<JobEntry> entries;
   for (const auto& [name, value] : options) {

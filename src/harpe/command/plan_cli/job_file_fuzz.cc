@@ -1,4 +1,4 @@
-// Job files: whatever is read, written as TOML and read again, says the same.
+// Job files: an accepted file, written as TOML and read again, has the same entries.
 
 #include <cstdint>
 #include <cstdio>

@@ -17,7 +17,7 @@ Plan plan_of(double seconds, double joules) {
   return plan;
 }
 
-/// The words for a plan of `free` joules that needs `late` with late clocks; all-max needs 1000.
+/// Returns the text for a plan of `free` joules, or `late` with late clocks; all-max needs 1000.
 std::string words(double free, double late, double late_time = 10) {
   Planned planned;
   planned.all_max = plan_of(10, 1000);

@@ -1,4 +1,4 @@
-// What make_plans puts together.
+// Results of `make_plans`.
 
 #include "harpe/command/plan_cli/planning.h"
 
@@ -13,8 +13,8 @@ namespace {
 
 constexpr plan::Case kShapes[] = {{"1f1b", 3, 4, 1, false}, {"gpipe", 2, 6, 1, false}};
 
-// Of several searches under late clocks one may find by chance what another missed; the chosen plan
-// is then replaced by one that ends sooner, for which the bound of the old one does not hold.
+// Under late clocks, one search may by chance find a plan that another missed. The chosen plan is
+// then replaced by a plan that ends sooner, for which the bound of the old plan does not hold.
 TEST(Planning, BoundsTheChosenPlanNotOneThatItReplaced) {
   int checked = 0;
   for (unsigned seed = 0; seed < plan::seeds(30); ++seed) {

@@ -1,4 +1,4 @@
-// Whatever stands in the variables or in --gpus: GPUs that are here, each once, or an error.
+// Any text in the variables or in --gpus gives GPUs that exist, each once, or an error.
 
 #include <array>
 #include <cstdint>
@@ -19,7 +19,7 @@ void check(const std::vector<int>& gpus, int count) {
 
 }  // namespace
 
-/// Lines: --gpus, CUDA_VISIBLE_DEVICES, CUDA_DEVICE_ORDER, HIP_VISIBLE_DEVICES,
+/// Input lines: --gpus, CUDA_VISIBLE_DEVICES, CUDA_DEVICE_ORDER, HIP_VISIBLE_DEVICES,
 /// ROCR_VISIBLE_DEVICES.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   std::string_view text(reinterpret_cast<const char*>(data), size);

@@ -1,4 +1,4 @@
-// What --gpus means.
+// The meaning of --gpus.
 
 #include "harpe/device/hw/gpu_choice.h"
 

@@ -1,8 +1,7 @@
 #pragma once
-// What a test tells a library that stands in for one of a vendor (scripted_nvml.cc,
-// scripted_amd.cc): the code that a function answers, the values it gives; and what the test asks
-// it: how often a function was called, what it was given. Included by the one file of such a
-// library.
+// The script of a library that replaces a vendor's (scripted_nvml.cc, scripted_amd.cc). A test sets
+// the result codes and values of functions, and reads how often a function was called and with
+// which values. Included only by the source file of such a library.
 
 #include <cstdint>
 #include <map>

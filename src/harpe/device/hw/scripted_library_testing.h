@@ -1,5 +1,5 @@
 #pragma once
-// A test's hold on a library that answers as told (script_testing.h).
+// A test's handle of a scripted library (script_testing.h).
 
 #include <dlfcn.h>
 
@@ -8,7 +8,7 @@
 
 namespace harpe::device {
 
-/// The library, held open so that its script outlives those who load it too.
+/// The library, held open so that its script outlives the other users of the library.
 class ScriptedLibrary {
  public:
   explicit ScriptedLibrary(const char* library)

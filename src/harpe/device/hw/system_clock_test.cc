@@ -10,8 +10,8 @@ namespace {
 constexpr double kTimeOfDay = 1'764'332'000;  // when the played clock is at 0
 constexpr Seconds kReading{1e-6};
 
-/// Time that passes only while clocks are read: a microsecond each, and longer at the readings
-/// before which the thread is interrupted.
+/// Time that passes only when clocks are read: a microsecond per reading, and longer for the
+/// readings before which the thread is interrupted.
 class PlayedTime final : public Clock {
  public:
   PlayedTime(int first_late, int late, Seconds interruption)

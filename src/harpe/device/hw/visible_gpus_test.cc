@@ -1,5 +1,5 @@
-// CUDA's and ROCm's rules for their variables, against a second reading of them, on every list of
-// up to three entries.
+// CUDA's and ROCm's rules for their variables, compared with a second implementation on every list
+// of up to three entries.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -31,12 +31,12 @@ std::vector<int> cuda(const std::string& list, const std::vector<GpuIdentity>& g
   return visible.ok() ? visible->gpus : std::vector<int>{-99};
 }
 
-// The rules as PyTorch's and nvitop's readers state them, over entries whose meaning the test
-// knows: no text is parsed here.
+// The rules as PyTorch and nvitop implement them, over entries whose meaning the test knows: no
+// text is parsed here.
 struct Entry {
   const char* text;
   enum Kind { kOrdinal, kUuid, kOther } kind;
-  int gpu;  ///< -1: none
+  int gpu;  ///< -1 if none
 };
 const std::vector<Entry> kEntries = {
     {"0", Entry::kOrdinal, 0},     {"1", Entry::kOrdinal, 1},
@@ -108,7 +108,7 @@ TEST(CudaVisibleDevices, AMigInstanceIsRefusedWithTheReason) {
     EXPECT_EQ(visible.error().code, ErrorCode::kNotSupported);
     EXPECT_THAT(visible.error().text(), HasSubstr("no clock, power or energy counter of its own"));
   }
-  // Behind an entry of another kind, CUDA does not get to it.
+  // After an entry of another kind, CUDA does not reach the MIG entry.
   EXPECT_THAT(cuda("0,MIG-1", three_equal()), ElementsAre(0));
   EXPECT_THAT(cuda("GPU-aa,MIG-1", three_equal()), ElementsAre(0));
 }

@@ -1,5 +1,5 @@
-// Commands on simulated GPUs, measured as `harpe run` does: how often the error bars hold the
-// truth, and how wide they are beside the errors. Prints a table.
+// Commands on simulated GPUs, measured as in `harpe run`: how often the error bars contain the
+// truth, and how wide they are compared with the errors. Prints a table.
 
 #include <gtest/gtest.h>
 
@@ -18,10 +18,10 @@
 namespace harpe::device {
 namespace {
 
-constexpr double kLead = 0.5;  // s that devices are read before the command
+constexpr double kLead = 0.5;  // s of readings before the command
 constexpr const char* kModels[] = {"a100-sxm", "a100-pcie", "a40", "h100-sxm", "gh200"};
 
-/// Where power changes: with the command's begin, its end, both; on and off all the time between.
+/// Power changes at the command's start, its end, both, or on and off for the whole time between.
 enum class Load { kStart, kEnd, kBoth, kSquare3, kSquare11, kSquare200 };
 constexpr const char* kLoadNames[] = {"start", "end", "both", "3 Hz", "11 Hz", "200 Hz"};
 
@@ -49,7 +49,7 @@ std::vector<Change> changes(Load load, double begin, double end, Near near, std:
                          : load == Load::kSquare11  ? 11
                          : load == Load::kSquare200 ? 200
                                                     : 0;
-  // A load that keeps step with a sensor shows it the same part of itself each time.
+  // A load in step with a sensor would show it the same part of its period each time.
   const double hertz = varies ? nominal * (0.8 + 0.4 * unit(random)) : nominal;
   std::vector<Change> all{{from, busy}};
   if (hertz > 0) {
@@ -67,7 +67,7 @@ struct Response {
   double off, bar, truth;
 };
 
-/// One command of that length. \param sensors  lines of the simulation's configuration
+/// Measures one command of that length. \param sensors  lines of the simulation's configuration
 Response measure(Load load, double length, Near near, const char* model, std::mt19937_64& random,
                  const std::string& sensors = "") {
   std::uniform_real_distribution<double> unit(0, 1);
@@ -123,14 +123,14 @@ Response measure(Load load, double length, Near near, const char* model, std::mt
   return {energy.energy.value - truth, energy.error.value, truth};
 }
 
-/// The most that so few of 40 would be covered by chance in one cell of a thousand, if 93 % are.
+/// With 93 % coverage, fewer than this of 40 are covered by chance in at most one cell of 1,000.
 constexpr int kLeastCovered = 31;
 
-/// Three times, and two and a half standard deviations of the root mean square of 40 errors.
+/// Three times, plus two and a half standard deviations of the root mean square of 40 errors.
 constexpr double kMostWidth = 3 * (1 + 2.5 * 0.112);
 
-/// What bars cannot hold: nothing tells where within a step of the counter a load of 11 Hz goes on
-/// and off, or where one began that ran beside a command as short as that. See docs/measuring.md.
+/// Cases that bars cannot cover: readings do not show where within a counter step an 11 Hz load
+/// switches, or where a load began beside such a short command. See docs/measuring.md.
 bool is_undetermined(Load load, Near near, double length) {
   if (load == Load::kSquare11) return length < 1;
   return length < 0.2 && near != Near::kAtEdge;
@@ -159,8 +159,8 @@ TEST_P(Commands, ErrorBarsHoldTheTruthAndAreNoWiderThanNeeded) {
               100.0 * covered / kRuns, 100 * bars / truth, bars / rms, 100 * bias / truth);
   if (is_undetermined(load, near, length)) return;
   EXPECT_GE(covered, kLeastCovered);
-  // Bars of short commands hold explanations that no reading excludes, those of 3 Hz (3.7 times)
-  // that the next half wave might have been another.
+  // Bars of short commands include explanations that no reading excludes. Bars of 3 Hz (3.7 times)
+  // include that the next half wave might have been different.
   if (length < 0.5 || load == Load::kSquare3) return;
   EXPECT_LE(bars, kMostWidth * rms);
 }

@@ -1,5 +1,5 @@
-// Counters without a power sensor (RAPL) that are read only at the edges of windows, as short ones
-// are: the estimate is right to about a step of the counter, and the bar says so.
+// Counters without a power sensor (RAPL) that are read only at the edges of short windows: the
+// estimate is right to about one step of the counter, and the bar is about as wide.
 
 #include <gtest/gtest.h>
 
@@ -20,12 +20,12 @@ Instant edge_time(double seconds) {
 
 struct Coverage {
   int missed = 0;
-  double worst = 0, mean_bar = 0;  ///< in joules of one step
+  double worst = 0, mean_bar = 0;  ///< in units of one step's energy
 };
 
-/// Windows of that length over constant power. Devices are read shortly before each begins (when
-/// they are opened), a little after its begin and a little after its end. With `between` there is
-/// also a reading a moment before the end.
+/// Measures windows of that length over constant power. Devices are read shortly before each window
+/// (when they are opened), shortly after its start and shortly after its end. With `between` they
+/// are also read just before the end.
 Coverage windows_of(double length, bool between, unsigned seed) {
   std::mt19937_64 random(seed);
   const auto uniform = [&](double low, double high) {

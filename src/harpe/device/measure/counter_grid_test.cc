@@ -1,4 +1,4 @@
-// Steps of a counter, each known to some milliseconds, put where all of them together say.
+// Counter steps, each known to some milliseconds, placed by a grid fitted to all of them.
 
 #include "harpe/device/measure/counter_grid.h"
 
@@ -22,7 +22,7 @@ struct Followed {
   std::vector<double> truth;  ///< s
 };
 
-/// A counter of 10 J a step, read every 20 ms give or take a fifth.
+/// Follows a counter of 10 J per step, read every 20 ms give or take a fifth.
 Followed follow(int steps, double jitter, std::mt19937_64& random) {
   constexpr double kPeriod = 0.1;
   std::normal_distribution<double> normal(0, 1);
@@ -36,7 +36,7 @@ Followed follow(int steps, double jitter, std::mt19937_64& random) {
   for (double time = 0; time < all.back(); time += 0.02 * (0.8 + 0.4 * unit(random))) {
     const auto count = std::upper_bound(all.begin(), all.end(), time) - all.begin();
     const auto step = learner.add(grid_time(time), {0}, {10.0 * static_cast<double>(count)});
-    if (!step || count == 0) continue;  // the first reading tells of the step before all others
+    if (!step || count == 0) continue;  // the first reading gives a step before these
     followed.edges.push_back(
         {step->time, step->sigma, step->value, 0, step->earliest, step->latest});
     followed.truth.push_back(all[static_cast<std::size_t>(count) - 1]);
@@ -45,7 +45,7 @@ Followed follow(int steps, double jitter, std::mt19937_64& random) {
 }
 
 struct Errors {
-  double rms = 0, scaled = 0;  ///< s; over the stated deviation
+  double rms = 0, scaled = 0;  ///< in s; relative to the stated deviation
 };
 
 Errors errors_of(const std::vector<CounterEdge>& edges, const std::vector<double>& truth) {
@@ -75,7 +75,7 @@ TEST_P(Grid, SaysBetterWhenStepsWere) {
   }
   RecordProperty("before_ms", std::to_string(1e3 * before.rms));
   RecordProperty("after_ms", std::to_string(1e3 * after.rms));
-  // Steps that stray are found no worse, regular ones several times better.
+  // Irregular steps are placed no worse than before, regular steps several times better.
   EXPECT_LT(after.rms, before.rms * (jitter < 0.0005 ? 0.4 : 1.02));
   EXPECT_LT(after.scaled, 1.5);
 }

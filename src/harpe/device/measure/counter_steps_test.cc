@@ -1,4 +1,4 @@
-// When counters stepped, learnt from readings in between.
+// Times of counter steps, estimated from readings in between.
 
 #include "harpe/device/measure/counter_steps.h"
 
@@ -20,7 +20,7 @@ Instant steps_time(double seconds) {
   return Instant{} + Seconds{seconds};
 }
 
-/// Follows a counter with steps of `period` for 100 steps after 40 to learn.
+/// Follows a counter with steps of `period` for 100 steps, after 40 steps to learn.
 StepErrors follow(double period, double jitter, double sampling, double sampling_jitter,
                   std::mt19937_64& random, bool only_when_due = false) {
   std::normal_distribution<double> normal(0, jitter);
@@ -68,7 +68,7 @@ TEST_P(Steps, AreFoundFarBetterThanReadingsAreApart) {
   EXPECT_LT(sum.rms, sampling_jitter > 0 ? std::max(0.002, 1.5 * jitter) : 0.0062);
 }
 
-/// The period after so many steps, read each 20 ms.
+/// Returns the learnt period after `count` steps, with readings about every 20 ms.
 double period_after(int count, double period, std::mt19937_64& random) {
   std::uniform_real_distribution<double> unit(0, 1);
   CounterSteps learner;

@@ -1,4 +1,4 @@
-// Windows over known power signals: the errors of the results, and how often the bars hold them.
+// Windows over known power signals: the errors of the results, and how often the bars cover them.
 
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@ struct Score {
   double worst = 0;           ///< largest error over energy
   double bias = 0;            ///< mean error over energy
   double coverage() const { return static_cast<double>(covered) / windows; }
-  /// One of `all` windows.
+  /// Adds one of `all` windows.
   void add(const EnergyEstimate& response, double truth, int all) {
     const double error = response.energy.value - truth;
     windows += 1;
@@ -30,7 +30,7 @@ struct Score {
 
 using EstimatorCall = EnergyEstimate (EnergyEstimator::*)(Instant, Instant) const;
 
-/// Many windows of one length over fresh signals, answered at their ends (`late` s after them).
+/// Measures windows of one length over new signals, answered at their ends (`late` s after them).
 Score measure(SignalKind kind, double length, const SensorModel& base, double late, int windows,
               std::mt19937_64& random, EstimatorCall how = &EnergyEstimator::between) {
   Score score;
@@ -66,7 +66,7 @@ Score measure(SignalKind kind, double length, const SensorModel& base, double la
 
 constexpr const char* kSignalNames[] = {"constant", "training", "pulses", "wandering"};
 
-/// Signal, length, how long after its end it is answered, how often the power sensor measures.
+/// Signal, length, delay of the answer after the end, period of the power sensor.
 class Windows : public testing::TestWithParam<std::tuple<SignalKind, double, double, double>> {};
 
 TEST_P(Windows, ErrorBarsHoldTheTruth) {
@@ -77,13 +77,13 @@ TEST_P(Windows, ErrorBarsHoldTheTruth) {
   std::printf("%s, %5.2f s, %s, sensor %g s: coverage %.3f, bar %.4f, worst %.4f, bias %+.5f\n",
               kSignalNames[static_cast<int>(kind)], length, late > 0 ? "later" : "at once",
               measuring, score.coverage(), score.relative_width, score.worst, score.bias);
-  // A window shorter than the periods of both sensors is told of by hearsay: the bar is over half
-  // of the energy, and a little too short still.
+  // A window shorter than the periods of both sensors is known only indirectly: the bar is over
+  // half of the energy, and still a little too short.
   const bool blind = length < 0.1 && measuring > 0;
   EXPECT_GE(score.coverage(), blind ? 0.91 : 0.93);
 }
 
-/// Signal, length, how often the power sensor measures.
+/// Signal, length, period of the power sensor.
 class QuickWindows : public testing::TestWithParam<std::tuple<SignalKind, double, double>> {};
 
 TEST_P(QuickWindows, ErrorBarsHoldTheTruth) {
@@ -100,8 +100,8 @@ TEST_P(QuickWindows, ErrorBarsHoldTheTruth) {
   EXPECT_GE(score.coverage(), blind ? 0.91 : 0.93);
 }
 
-/// As a program meets it that has just begun to look: the window opens with the first sample, and
-/// samples come seldom, but for one at the end.
+/// As in a program that has just begun to sample: the window opens with the first sample, and
+/// samples are rare, except for one at the end.
 class FirstWindows : public testing::TestWithParam<std::tuple<SignalKind, double, double>> {};
 
 TEST_P(FirstWindows, ErrorBarsHoldTheTruth) {
@@ -146,7 +146,7 @@ INSTANTIATE_TEST_SUITE_P(Signals, FirstWindows,
                                           testing::Values(0.02, 0.1, 1.0)),
                          name_of_first);
 
-/// "training_200ms_later_slow".
+/// Returns a name such as "training_200ms_later_slow".
 std::string name_of(const testing::TestParamInfo<Windows::ParamType>& info) {
   const auto [kind, length, late, measuring] = info.param;
   return std::string(kSignalNames[static_cast<int>(kind)]) + "_" +
@@ -162,7 +162,7 @@ INSTANTIATE_TEST_SUITE_P(Signals, Windows,
                                           testing::Values(0.0, 1.0), testing::Values(0.0, 0.1)),
                          name_of);
 
-/// "training_200ms_slow".
+/// Returns a name such as "training_200ms_slow".
 std::string name_of_quick(const testing::TestParamInfo<QuickWindows::ParamType>& info) {
   const auto [kind, length, measuring] = info.param;
   return std::string(kSignalNames[static_cast<int>(kind)]) + "_" +

@@ -1,4 +1,4 @@
-// What windows answer where the truth is known: constant power, restarts, holes, missing sensors.
+// Estimates for windows of known energy: constant power, restarts, holes, missing sensors.
 
 #include "harpe/device/measure/energy_estimator.h"
 
@@ -210,8 +210,8 @@ TEST(EnergyEstimator, NeighboursAddUp) {
   }
 }
 
-/// As `harpe monitor` looks once a second: readings about as rare as the counter's steps, and rarer
-/// on a busy machine.
+/// As in `harpe monitor`, which looks once a second: readings are about as rare as counter steps,
+/// and rarer on a busy machine.
 TEST(EnergyEstimator, AnIdleGpuIsKnownWellThoughReadingsAreAsRareAsSteps) {
   constexpr double kIdle = 70, kHighest = 700;
   constexpr int kRuns = HARPE_UNDER_SANITIZERS ? 20 : 100;

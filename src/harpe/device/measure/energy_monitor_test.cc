@@ -1,4 +1,4 @@
-// Windows over several devices: names, overlaps, errors, sums. Time is moved by hand.
+// Windows over several devices: names, overlaps, errors, sums. The test advances the time.
 
 #include "harpe/device/measure/energy_monitor.h"
 
@@ -142,7 +142,7 @@ TEST(MonitoredWindows, StartAtTheirTimeOfDayThoughTheThreadIsInterrupted) {
   }
 }
 
-/// Samples are taken while one sleeps by it.
+/// Takes a sample after each sleep.
 class SampledClock final : public Clock {
  public:
   SampledClock(ManualClock& clock, EnergyMonitor& monitor) : clock_(clock), monitor_(monitor) {}
@@ -158,7 +158,7 @@ class SampledClock final : public Clock {
 };
 
 TEST_F(Monitoring, AnEndIsKnownBetterOnceTheCounterHasStepped) {
-  // Power that nothing is known of between steps.
+  // Power that is unknown between the counter's steps.
   const auto power = [](double time) { return 250 + 150 * std::sin(40 * time); };
   const auto energy = [](double time) { return 250 * time - 3.75 * std::cos(40 * time); };
   TestGpu gpu(clock_, 0, power, energy);
@@ -190,7 +190,7 @@ TEST_F(Monitoring, AnEndIsNotWaitedForLongerThanAsked) {
   ASSERT_TRUE(monitor.begin("step").ok());
   pass(1);
   const Instant asked = clock_.now();
-  // Nothing is read meanwhile.
+  // No sample is taken in the meantime.
   EXPECT_TRUE(end_settled(monitor, "step", Seconds{0.2}, clock_).ok());
   EXPECT_NEAR((clock_.now() - asked).value, 0.2, 0.011);
 }
@@ -338,7 +338,7 @@ TEST_F(Monitoring, RatesOutOfRangeAreFaults) {
 }
 
 TEST_F(Monitoring, SpansOfThePastAreLookedUpWithoutReadingTheDevice) {
-  // Work that comes and goes: 0.6 s at 300 W, 0.4 s at 100 W.
+  // Work with pauses: 0.6 s at 300 W, 0.4 s at 100 W.
   const auto energy = [](double time) {
     const double whole = std::floor(time);
     return whole * 220 + std::min(time - whole, 0.6) * 300 +
@@ -347,7 +347,7 @@ TEST_F(Monitoring, SpansOfThePastAreLookedUpWithoutReadingTheDevice) {
   TestGpu gpu(
       clock_, 0,
       [](double time) {
-        // No sensor shows the same number twice for long; one that does is taken for a slow one.
+        // Real sensors do not repeat a number for long. One that does is treated as slow.
         return (std::fmod(time, 1) < 0.6 ? 300 : 100) + 0.01 * std::sin(1000 * time);
       },
       energy);

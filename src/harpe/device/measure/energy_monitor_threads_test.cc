@@ -89,7 +89,7 @@ TEST(MonitoringThreads, GpusAreLeftAloneWhileNoWindowIsOpen) {
   EXPECT_EQ(gpu.reads, before);
 }
 
-/// A GPU whose driver takes long for every call, or hangs until it is let go.
+/// A GPU whose driver takes long for every call, or hangs until `let_go`.
 class SlowGpu final : public Gpu {
  public:
   SlowGpu(Clock& clock, Seconds each) : clock_(&clock), each_(each) {
@@ -106,7 +106,7 @@ class SlowGpu final : public Gpu {
     wait();
     return Watts{100};
   }
-  /// Ends all waiting, for good.
+  /// Ends all current and later waits.
   void let_go() {
     const MutexLock lock(mutex_);
     free_ = true;
@@ -134,7 +134,7 @@ TEST(MonitoringThreads, ASlowGpuSpoilsNoOther) {
   const std::vector<Gpu*> pointers = {&slow, &sound};
   auto monitor = EnergyMonitor::start(pointers, {}, {.rate = 100}, clock);
   ASSERT_TRUE(monitor.ok());
-  // A machine with other work may hold up one window or another, the slow GPU would hold up all.
+  // Other work on the machine may delay some windows. The slow GPU would delay all of them.
   std::uint64_t most_reads = 0;
   double least_error = 1;
   for (int window = 0; window < 20 && (most_reads <= 20 || least_error >= 0.2); ++window) {

@@ -1,4 +1,4 @@
-// Windows drawn afterwards from recordings of a signal whose energy is known.
+// Windows drawn from finished recordings of a signal with known energy.
 
 #include "harpe/device/measure/recorded_windows.h"
 

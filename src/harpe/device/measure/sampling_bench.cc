@@ -1,7 +1,7 @@
-// What sampling costs: processor time of the monitor's thread for 8 GPUs at 50 Hz, as a share of
-// one core. The devices here answer from memory, so that what remains is Harpe's own work; their
-// share is measured apart and told. With --simulate FILE the simulated GPUs of that file are
-// sampled instead, which count themselves what a model costs.
+// The cost of sampling: processor time of the monitor's thread for 8 GPUs at 50 Hz, as a share of
+// one core. The devices answer from memory, so that only Harpe's own work remains; their share is
+// measured and printed separately. With --simulate FILE the simulated GPUs of that file are sampled
+// instead, and the time includes their model.
 
 #include <sys/resource.h>
 
@@ -25,7 +25,7 @@ double thread_time() {
   return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
 }
 
-/// Processor seconds of what one span of the last seconds used.
+/// Returns the processor seconds of one query for the energy of a span of the last seconds.
 double cost_of_span(harpe::EnergyMonitor& monitor, harpe::Instant now) {
   constexpr int kRepeats = 100, kSpans = 64;
   std::vector<harpe::TimeSpan> spans;
@@ -38,7 +38,7 @@ double cost_of_span(harpe::EnergyMonitor& monitor, harpe::Instant now) {
   return (thread_time() - start) / kRepeats / kSpans;
 }
 
-/// Processor seconds of one reading of one device (power and counter).
+/// Returns the processor seconds of one reading of one device (power and counter).
 double cost_of_reading(const std::vector<harpe::Gpu*>& gpus) {
   constexpr int kReadings = 2000;
   const double start = thread_time();
@@ -108,7 +108,7 @@ int run(int argc, char** argv) {
   std::printf("of which at most %.3f %% the devices' own answers (%.2f us each)\n",
               100 * devices / time, 1e6 * reading);
   std::printf("a span of the past: %.2f us\n", 1e6 * span);
-  // The result must be right, or the time means nothing.
+  // The time is meaningless if the result is wrong.
   for (const DeviceEnergy& device : result->devices) {
     if (options.simulation.empty()) {
       const double truth = 300 * result->time.value;

@@ -38,7 +38,7 @@ TEST_F(SwitchLatencies, MediansAreThoseOfTheDevice) {
     ASSERT_EQ(pair.late, 0);
     const double truth = simulation_->switch_latency(0, pair.from, pair.to).value;
     const double median = pair.transition()->median.value;
-    // The median of 60 values of that spread strays by 0.1 * 1.25 / sqrt(60); four of those.
+    // 0.07: four deviations of the median of 60 values of that spread, 0.1 * 1.25 / sqrt(60) each.
     EXPECT_NEAR(median, truth, 0.07 * truth + pair.resolution.value);
     EXPECT_NEAR(pair.call()->median.value, 0.004, 0.001);
     EXPECT_LT(pair.resolution.value, 0.005);
@@ -58,7 +58,7 @@ TEST_F(SwitchLatencies, SlowSwitchesAreCountedNotTimed) {
   }
 }
 
-// Whatever the timeout, nothing is timed beyond it, also where the call alone takes longer.
+// No time beyond the timeout is reported, even if the call alone takes longer.
 TEST_F(SwitchLatencies, NothingIsTimedBeyondTheTimeout) {
   simulate("call_ms = 10\nswitch_ms = 15\nswitch_spread = 0.0\nslow_pair_share = 0.0\n");
   for (const double timeout : {0.001, 0.005, 0.012}) {

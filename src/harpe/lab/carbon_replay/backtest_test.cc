@@ -36,7 +36,8 @@ TEST(Backtest, FindsNoErrorWhereEveryDayIsTheSame) {
 }
 
 TEST(Backtest, MeasuresTheRuleAsItIsDefined) {
-  // Each day is 10 g above the one before: the rule is 10 g short up to 24 h, 20 g up to 48 h.
+  // Each day is 10 g above the day before, so the rule is 10 g too low up to 24 h ahead and 20 g
+  // too low up to 48 h.
   const carbon::IntensitySeries series = series_of(10, [](std::size_t i) {
     const std::size_t day = i / 24;
     return 100 + 10 * static_cast<double>(day);
@@ -46,7 +47,7 @@ TEST(Backtest, MeasuresTheRuleAsItIsDefined) {
   for (const auto& [hours, short_by] :
        {std::pair(1, 10.0), {24, 10.0}, {25, 20.0}, {48, 20.0}, {49, 30.0}}) {
     double expected = 0, count = 0;
-    // The first forecast is made when a day is known, after step 23.
+    // The first forecast is made after step 23, when one day is known.
     for (std::size_t target = 23 + static_cast<std::size_t>(hours); target < 240; ++target) {
       expected += short_by / series.values[target];
       ++count;
@@ -91,7 +92,7 @@ TEST(Backtest, GainsByWhatIsKnownAhead) {
   const auto measured = backtest(series, nullptr, &exogenous, {});
   ASSERT_TRUE(without.ok() && with.ok() && measured.ok());
   EXPECT_LT(with->mean_over_same_hour, 0.7 * without->mean_over_same_hour);
-  // What is measured tells what is there, and nothing of the wind to come.
+  // Measurements give the present wind only, which does not help to forecast.
   EXPECT_GT(measured->mean_over_same_hour, 0.9 * without->mean_over_same_hour);
 }
 
@@ -106,8 +107,8 @@ TEST(Backtest, DoesNotJudgeGaps) {
   for (std::size_t i = 240; i < 264; ++i) series.values[i] = carbon::kNoValue;
   const auto result = backtest(series, nullptr, nullptr, {});
   ASSERT_TRUE(result.ok()) << result.error().text();
-  // Neither the day itself, nor where the rule would need it: 24 targets and the next day's 24,
-  // less the one at the end of the gap that could not be made after an unknown value anyway.
+  // Excludes the 24 targets in the gap and the 24 of the next day, for which the rule needs the
+  // gap's values. The first of these would follow an unknown value anyway.
   EXPECT_EQ(result->by_horizon.at(1).forecasts, 24U * 19 - 48);
   EXPECT_EQ(result->gaps, 24U);
 }

@@ -1,5 +1,5 @@
-// Forecasts of recorded years, as docs/carbon.md states them. What the forecaster does was chosen
-// on the second half of 2021; 2022 is judged.
+// Forecasts of recorded years, as documented in docs/carbon.md. The forecaster was designed on the
+// second half of 2021 and is judged on 2022.
 
 #include <gtest/gtest.h>
 

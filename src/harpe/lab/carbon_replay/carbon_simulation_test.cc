@@ -1,4 +1,4 @@
-// Jobs over made-up intensities, where it is known what each way has to come to.
+// Jobs under made-up intensities, for which the result of each policy is known.
 
 #include "harpe/lab/carbon_replay/carbon_simulation.h"
 
@@ -30,7 +30,7 @@ TEST(CarbonSimulation, OnAFlatGridAllWaysButTheFastestAreTheSame) {
   job.pause.allowed = true;
   const auto simulation = CarbonSimulation::make(job, series, &forecasts).take();
   const StartOutcome outcome = simulation.at(100);
-  // 36000 pieces of 300 J at 0.1 g/kJ; of 240 J at the slowest pace.
+  // 36,000 pieces at 0.1 g/kJ: of 300 J each, or of 240 J at the slowest pace.
   EXPECT_NEAR(outcome.all_max.grams, 36000.0 * 300 * 360 / 3.6e6, 1e-6);
   EXPECT_NEAR(outcome.best_static.grams, 36000.0 * 240 * 360 / 3.6e6, 1e-6);
   EXPECT_NEAR(outcome.harpe.grams, outcome.best_static.grams, 1e-3);
@@ -53,7 +53,7 @@ TEST(CarbonSimulation, APlanWaitsForACleanNightThatAForecastKnows) {
   EXPECT_LT(outcome.harpe.grams, 0.95 * outcome.best_static.grams);
   EXPECT_GE(outcome.hindsight.grams, outcome.bound * (1 - 1e-9));
   EXPECT_TRUE(outcome.harpe.in_time);
-  // Speed alone can do little: it must run all along.
+  // Without pauses the job must run all the time, and a change of speed alone saves little.
   job.pause.allowed = false;
   const auto running = CarbonSimulation::make(job, series, &forecasts).take().at(24 * 15 + 12);
   EXPECT_GT(running.hindsight.grams, outcome.hindsight.grams);

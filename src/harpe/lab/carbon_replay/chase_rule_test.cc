@@ -8,8 +8,8 @@
 namespace harpe::lab {
 namespace {
 
-// One epoch of ResNet-50 on ImageNet, batch size 256, under the limits of a V100 from 250 W down
-// in steps of 25 W: seconds and average watts of the traces of Zeus (NSDI'23).
+// One epoch of ResNet-50 on ImageNet, batch size 256, under the power limits of a V100 from 250 W
+// down in steps of 25 W: seconds and average watts from the traces of Zeus (NSDI'23).
 std::vector<carbon::PieceCost> resnet_on_v100() {
   std::vector<carbon::PieceCost> choices;
   for (const auto& [seconds, watts] :
@@ -25,14 +25,14 @@ TEST(ChaseRule, WithThePublishedWeightAV100StaysAtItsHighestLimit) {
   for (const double intensity : {0.0, 100.0, 300.0, 450.0, 680.0}) {
     EXPECT_EQ(chase_choice(resnet_on_v100(), intensity, {}), 0U) << intensity;
   }
-  // All weight on carbon is least energy, whatever the intensity is.
+  // With all weight on carbon, the limit of least energy is chosen at every intensity.
   for (const double intensity : {100.0, 680.0}) {
     EXPECT_EQ(chase_choice(resnet_on_v100(), intensity, {.eta = 1}), 4U) << intensity;
   }
 }
 
 TEST(ChaseRule, AFlatSignalGivesOneLimitAndADirtierOneALower) {
-  // V100, ResNet-50: at 250 W, 200 W and 150 W, an epoch's seconds and joules (made up).
+  // Seconds and joules of an epoch of ResNet-50 on a V100 at 250 W, 200 W and 150 W (made up).
   const std::vector<carbon::PieceCost> limits = {
       {{100}, {24000}}, {{103}, {20000}}, {{120}, {17500}}};
   const ChaseTerms terms{.eta = 0.5, .highest_power = {250}};

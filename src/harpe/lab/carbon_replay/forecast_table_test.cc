@@ -1,4 +1,4 @@
-// What was forecast of a recorded series, and how what comes may differ from it.
+// Forecasts of a recorded series, and outlooks of how the actual values may differ from them.
 
 #include "harpe/lab/carbon_replay/forecast_table.h"
 
@@ -57,7 +57,7 @@ TEST(ForecastTable, WhatComesLiesAmongTheOutlooks) {
     below += share < 0.05 || share > 0.95 ? 1 : 0;
     ++all;
   }
-  // A tenth is expected of what is ideal.
+  // Ideal outlooks miss a tenth of the values.
   EXPECT_LT(below, all / 4);
   EXPECT_GT(below, all / 50);
 }

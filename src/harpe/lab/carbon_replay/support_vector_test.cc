@@ -26,7 +26,7 @@ Problem random_problem(std::uint64_t seed) {
   return problem;
 }
 
-/// What the dual minimises.
+/// Returns the objective that the dual problem minimises.
 double objective(const Problem& problem, const std::vector<double>& beta,
                  const SupportVectorOptions& options) {
   double sum = 0;
@@ -56,7 +56,7 @@ TEST(SupportVector, MeetsTheConditionsOfKarushKuhnAndTucker) {
       sum += beta;
       ASSERT_LE(std::abs(beta), options.c);
       const double excess = problem.targets[i] - (*fitted)(problem.points[i]);
-      // Within the tube a point has no part; on its edge any; outside all that C allows.
+      // |beta| is 0 within the tube, anything from 0 to C on its edge, and C outside.
       const double near = 1e-4;
       if (beta == 0) {
         EXPECT_LE(std::abs(excess), options.epsilon + near);

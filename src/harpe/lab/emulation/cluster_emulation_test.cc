@@ -1,4 +1,4 @@
-// A training on an emulated cluster.
+// Training on an emulated cluster.
 
 #include "harpe/lab/emulation/cluster_emulation.h"
 
@@ -26,7 +26,7 @@ EmulationOutcome outcome_of(const PlannedPipeline& planned, const ClusterShape& 
       .value();
 }
 
-/// The same in all bits.
+/// Expects two outcomes that are equal to the last bit.
 void expect_same(const EmulationOutcome& a, const EmulationOutcome& b) {
   EXPECT_EQ(a.harpe.time, b.harpe.time);
   EXPECT_EQ(a.harpe.energy, b.harpe.energy);
@@ -65,7 +65,7 @@ TEST(ClusterEmulation, OverheadIsWaiting) {
 
 TEST(ClusterEmulation, AStragglerCostsWhatTheClosedFormulaSays) {
   // Perseus, SOSP'24, whole job: the straggler runs the fastest plan and takes s times its energy;
-  // the others run the plan for T' = s T and wait for the rest.
+  // the others run the plan for T' = s T and wait for the rest of that time.
   for (const double s : {1.05, 1.2, 1.5}) {
     const PlannedPipeline planned({}, {s});
     const int n = 16;
@@ -149,7 +149,7 @@ TEST(ClusterEmulation, SpreadOfPowerLeavesTimesAndChangesEnergyALittle) {
       outcome_of(planned, {.pipelines = 8, .power_spread = 0.02}, {.iterations = 2});
   EXPECT_EQ(spread.harpe.time, exact.harpe.time);
   EXPECT_NE(spread.harpe.energy, exact.harpe.energy);
-  // 32 nodes with 2 % each: 0.35 % for the mean.
+  // The mean of 32 nodes with a deviation of 2 % each deviates by 0.35 %.
   EXPECT_NEAR(spread.harpe.energy / exact.harpe.energy, 1, 0.015);
 }
 

@@ -1,4 +1,4 @@
-// Traces of stragglers and of power caps: what parses is in order and within its range.
+// Traces of stragglers and of power caps: a trace that parses is sorted, with values in range.
 
 #include <cstddef>
 #include <cstdint>

@@ -22,7 +22,7 @@ EmulatedPipeline::Run run_once(EmulatedPipeline& emulated, const plan::TablePlan
   return run;
 }
 
-/// Energy of all GPUs of the pipeline until the end of its iteration.
+/// Returns the energy of all GPUs of the pipeline until the end of its iteration.
 Joules energy_of(const EmulatedPipeline& emulated, const EmulatedPipeline::Run& run) {
   Joules sum{0};
   for (std::size_t stage = 0; stage < emulated.stages(); ++stage)
@@ -31,7 +31,7 @@ Joules energy_of(const EmulatedPipeline& emulated, const EmulatedPipeline::Run& 
 }
 
 TEST(EmulatedPipeline, WithoutNoiseTakesWhatPredictSays) {
-  // Latencies: none, one that all instructions outlast, one that outlasts most of them.
+  // Latencies: zero, shorter than all instructions, longer than most of them.
   for (const double latency : {0.0, 0.01, 0.15}) {
     const PlannedPipeline planned(LatencyByClock(Seconds{latency}), {1.1, 1.3});
     EmulatedPipeline emulated = planned.emulated();
@@ -60,7 +60,7 @@ TEST(EmulatedPipeline, ASlowdownOfAllStagesSlowsTheIterationAsMuch) {
 }
 
 TEST(EmulatedPipeline, EnergyIsTheIntegralOfPower) {
-  // Each stage computes at energy / time from start to end of an instruction, and waits in between.
+  // Each stage draws energy / time during an instruction, and blocking power in between.
   const PlannedPipeline planned(LatencyByClock(0.01_s), {1.2});
   EmulatedPipeline emulated = planned.emulated();
   EmulatedPipeline::Noise noise;
@@ -104,7 +104,7 @@ TEST(EmulatedPipeline, NoiseHasItsDeviationAndDependsOnItsNumberAlone) {
   }
   EXPECT_NEAR(sum / count, 0, 5 / std::sqrt(count));
   EXPECT_NEAR(squares / count, 1, 0.01);
-  EXPECT_NEAR(fourth / count, 3, 0.2);  // of the sum of eight uniform numbers: 2.85
+  EXPECT_NEAR(fourth / count, 3, 0.2);  // 2.85 for the sum of eight uniform numbers
   EXPECT_NEAR(2 * product / count, 0, 0.01);
   emulated.draw(mixed(3999), 0.1, same);
   EXPECT_EQ(same.time, noise.time);

@@ -14,7 +14,7 @@
 
 namespace harpe::lab {
 
-/// A pipeline of four stages, with plans for the waits that its stragglers need.
+/// A pipeline of four stages, with plans for the waits that stragglers cause.
 struct PlannedPipeline {
   static constexpr Watts kBlocking{83.64};
   static constexpr int kGpusPerStage = 8;

@@ -13,7 +13,7 @@ Profile forwards(std::vector<OperatingPoint> points) {
 }
 
 TEST(PowerLimit, KeepsSettingsAndTakesWhatTheHighestClockBelowItTakes) {
-  // 100, 200, 300 and 400 W.
+  // The points draw 100, 200, 300 and 400 W.
   const Profile limited = at_power_limit(forwards({{1000_MHz, 4_s, 400_J},
                                                    {1100_MHz, 3_s, 600_J},
                                                    {1200_MHz, 2_s, 600_J},

@@ -1,4 +1,4 @@
-// Power over time, and how it swings.
+// Power over time, and its swings.
 
 #include "harpe/lab/emulation/power_recorder.h"
 
@@ -39,7 +39,7 @@ TEST(PowerRecorder, EnergyIsTheIntegralOfPower) {
     const Seconds step = harpe.options().step;
     EXPECT_NEAR(energy_of(harpe.job(), step) / outcome->harpe.energy, 1, 1e-9) << noise;
     EXPECT_NEAR(energy_of(all_max.job(), step) / outcome->all_max.energy, 1, 1e-9) << noise;
-    // The same over nodes, and over GPUs.
+    // The sums over nodes and over GPUs are the power of the job.
     std::vector<double> nodes(harpe.job().size()), gpus(harpe.job().size());
     std::vector<double> numbered(harpe.job().size());
     ASSERT_EQ(harpe.nodes(), 20U);  // 96 GPUs, 5 each
@@ -86,7 +86,7 @@ TEST(PowerSwings, FindTheFrequencyAndTheSizeOfASwing) {
     const double time = kStep * i;
     watts.push_back(1000 + 100 * std::sin(2 * std::numbers::pi * 2 * time) +
                     10 * std::sin(2 * std::numbers::pi * 15 * time) +
-                    500 * std::sin(2 * std::numbers::pi * 35 * time));  // above the range
+                    500 * std::sin(2 * std::numbers::pi * 35 * time));  // above the reported range
   }
   const PowerSwings swings = swings_of(watts, Seconds{kStep});
   EXPECT_NEAR(swings.mean.value, 1000, 1e-6);

@@ -21,7 +21,7 @@ StragglerTerms held_to(Megahertz clock, std::optional<int> pipeline = 0) {
   return {.recurring = {{.slowdown = 1, .pipeline = pipeline, .held_to = clock}}};
 }
 
-/// A planned pipeline with plans for all that wait for one whose GPUs are throttled.
+/// A planned pipeline with plans for the pipelines that wait for a throttled one.
 struct ThrottledCase {
   explicit ThrottledCase(Megahertz clock)
       : slowdown(throttled_slowdowns({.stragglers = held_to(clock)}, PlannedPipeline().emulated(),

@@ -17,7 +17,8 @@ using ::testing::ElementsAre;
 constexpr BatchSizeWay kWays[] = {BatchSizeWay::kDefault, BatchSizeWay::kZeus,
                                   BatchSizeWay::kHarpe};
 
-/// Three sizes under two limits; the smallest is cheapest, the largest sometimes fails.
+/// Returns a job with three batch sizes under two limits. The smallest size is the cheapest; the
+/// largest sometimes fails.
 TracedJob job_of(int recurrences) {
   TracedJob traced;
   traced.dataset = "invented";
@@ -42,7 +43,7 @@ TracedJob job_of(int recurrences) {
   return traced;
 }
 
-/// Jobs that each last `length`, one every `gap`.
+/// Returns jobs of `length` seconds each that are submitted every `gap` seconds.
 JobGroup group_of(int jobs, double gap, double length, double ratio = 1) {
   JobGroup group{.name = "group", .dataset = "invented", .jobs = {}};
   for (int i = 0; i < jobs; ++i) {
@@ -66,7 +67,7 @@ Recurrences in_sequence(const TracedJob& job, BatchSizeWay way, std::uint64_t se
 TEST(ConcurrentRecurrences, OneAtATimeAreThoseInSequence) {
   constexpr int kJobs = 60;
   const TracedJob job = job_of(kJobs);
-  // Retries last as long again: even twenty of them end before the next job.
+  // A retry lasts as long as its job: even twenty retries end before the next job.
   const JobGroup group = group_of(kJobs, 3000, 100);
   for (const BatchSizeWay way : kWays) {
     for (std::uint64_t seed = 1; seed <= 20; ++seed) {
@@ -107,7 +108,7 @@ TEST(ConcurrentRecurrences, NoSubmissionWaits) {
       for (const ConcurrentRun& run : found->runs) by_job[run.job].push_back(&run);
       ASSERT_EQ(by_job.size(), static_cast<std::size_t>(kJobs));
       for (const auto& [number, runs] : by_job) {
-        // The first begins when it was submitted, a retry where the one before has ended.
+        // The first run begins at the submission, a retry at the end of the run before.
         EXPECT_EQ(runs.front()->start, group.jobs[number].start);
         for (std::size_t i = 1; i < runs.size(); ++i) {
           EXPECT_FALSE(runs[i - 1]->reached);
@@ -139,14 +140,14 @@ TEST(ConcurrentRecurrences, AreObservedInTheOrderOfTheirEnds) {
 }
 
 TEST(ConcurrentRecurrences, AsZeusOthersGetTheCheapestWhileOneIsInFlight) {
-  // The first explores the default size until 100; what comes at 50 has it, too, without result.
-  // The third, alone, explores the next size.
+  // The first job explores the default size until 100. The job at 50 gets the same size, as no
+  // result is known yet. The third, which is alone, explores the next size.
   JobGroup group{.name = "group", .dataset = "invented", .jobs = {}};
   for (const double start : {0.0, 50.0, 200.0, 210.0, 220.0, 400.0}) {
     group.jobs.push_back({Seconds{start}, Seconds{start + 100}, 1});
   }
   TracedJob job = job_of(6);
-  job.sizes[2].runs = {18};  // within the bound
+  job.sizes[2].runs = {18};  // converges within the bound
   const auto found = recur_concurrently(job, group, BatchSizeWay::kZeus, 1);
   ASSERT_TRUE(found.ok()) << found.error().text();
   ASSERT_EQ(found->runs.size(), 6U);

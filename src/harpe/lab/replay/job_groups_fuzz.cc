@@ -1,4 +1,4 @@
-// What is read as groups of jobs is in order, and is read the same once it was written.
+// Groups of jobs that parse are sorted, and parse back the same after they are written.
 
 #include <cstddef>
 #include <cstdint>

@@ -1,4 +1,4 @@
-// The optimizers over recorded runs: Zeus's set calls and choices, and Harpe's bars.
+// The optimizers on recorded runs: set calls and choices of Zeus, and bounds for those of Harpe.
 
 #include "harpe/lab/replay/limit_replay.h"
 
@@ -135,7 +135,7 @@ TEST(ZeusReplay, FinishesWithEpochsShorterThanALimit) {
   }
 }
 
-/// What a choice costs beyond the cheapest of the run, a fraction.
+/// Returns the extra cost of a choice relative to the cheapest setting of the run, as a fraction.
 double loss(const RecordedRun& run, const zeus::Selector& selector, std::size_t choice) {
   const zeus::ScoreWeights weights = weights_of(selector, run.knob[0]);
   const auto score = [&](std::size_t i) {
@@ -144,7 +144,7 @@ double loss(const RecordedRun& run, const zeus::Selector& selector, std::size_t 
   return score(choice) / score(choose(run.measurements, selector).value()) - 1;
 }
 
-/// Over all runs and etas.
+/// The quality of the choices over all runs and etas.
 struct Quality {
   int cases = 0, within_one_percent = 0, within_three_percent = 0, steps = 0;
   double worst = 0;
@@ -250,7 +250,7 @@ TEST(OnlineReplay, KeepsItsBudgetAndComesToAGoodSetting) {
                     100 * online.worst_slowdown, online.switches);
         EXPECT_LE(online.worst_slowdown, budget + 1e-9) << name;
         EXPECT_LE(score(online.totals), 1.01 * highest) << name;
-        // The cheapest of the settings that the budget can carry for ever.
+        // The cheapest of the settings that stay within the budget if used throughout.
         double cheapest = highest;
         for (std::size_t i = 0; i < run.knob.size(); ++i) {
           if (run.measurements[i].time > run.measurements[0].time * (1 + budget)) continue;

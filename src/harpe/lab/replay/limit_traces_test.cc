@@ -1,5 +1,5 @@
-// Harpe's profiling over the traces published with Zeus: the jobs of three GPU models, to which the
-// constants of setting_model.h were fitted, and those of a fourth, which were not used.
+// Harpe's profiling on the traces published with Zeus. The constants of setting_model.h were fitted
+// to the jobs of three GPU models; the jobs of the fourth were not used.
 
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@
 namespace harpe::lab {
 namespace {
 
-/// A run for each job and batch size with at least five limits.
+/// Returns a run for each job and batch size with at least five limits.
 std::vector<RecordedRun> runs_of(const std::string& gpu) {
   const auto path = measured_data() / "zeus" / "traces" / ("summary_power_" + gpu + ".csv");
   const auto text = read_file(path);

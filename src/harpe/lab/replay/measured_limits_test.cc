@@ -13,7 +13,7 @@
 namespace harpe::lab {
 namespace {
 
-/// Two sizes of an A40 that waits for nothing.
+/// Returns a job with two batch sizes on an A40 that never idles.
 TracedJob small_job() {
   TracedJob traced;
   traced.dataset = "small";
@@ -40,7 +40,7 @@ TEST(MeasuredLimits, AFirstEpochCostsTheMeanOfWhatWasMeasuredAndTheNextTheBestOf
   const TracedJob job = small_job();
   MeasuredLimits limits(job);
   const TracedSize& size = job.sizes[0];
-  // With so many epochs to come everything that may be best is measured.
+  // With so many epochs ahead, every limit that may be the best is measured.
   const TracedLimit first = limits.first_epoch(size, 1e9);
   EXPECT_GE(limits.count(32), 2U);
   EXPECT_EQ(limits.best(size).watts, size.limits[size.best].watts);
@@ -63,14 +63,14 @@ TEST(MeasuredLimits, OfAnAlikeSizeFewerAreMeasuredAtLessCost) {
   EXPECT_EQ(limits.count(128), 0U);
 }
 
-/// What first epochs cost more than those under the best limit, and the best measured than the
-/// best: sums over sizes.
+/// Sums over batch sizes: the extra cost of first epochs, and of the best measured limit, relative
+/// to the best limit.
 struct Sums {
   double excess = 0, excess_of_all = 0, loss = 0, worst = 0;
   int sizes = 0;
 };
 
-/// All sizes, nearest to the default first.
+/// Measures all batch sizes, nearest to the default first.
 Sums sums_of(const TracedJob& job) {
   std::vector<const TracedSize*> order;
   for (const TracedSize& size : job.sizes) order.push_back(&size);

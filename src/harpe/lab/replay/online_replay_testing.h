@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// The online optimizer driven over a recorded run, and what any choice of settings takes there.
+/// The online optimizer on a recorded run, and time and energy of any sequence of settings.
 
 #include <algorithm>
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace harpe::lab {
 
-/// Time and energy of a number of steps of a run.
+/// Time and energy of some steps of a run.
 struct RunTotals {
   Seconds time{};
   Joules energy{};
@@ -24,7 +24,7 @@ struct RunTotals {
   }
 };
 
-/// Returns the totals with these set calls, the last of which stays in force.
+/// Returns the totals of `steps` steps with these set calls. The last one stays in force.
 inline RunTotals totals_of(const RecordedRun& run, const std::vector<SetCall>& set_calls,
                            std::int64_t steps) {
   RunTotals totals;
@@ -40,9 +40,9 @@ inline RunTotals totals_of(const RecordedRun& run, const std::vector<SetCall>& s
 
 struct OnlineReplay {
   RunTotals totals;
-  std::size_t last = 0;  ///< setting
+  std::size_t last = 0;  ///< the last setting
   int switches = 0;
-  double worst_slowdown = 0;  ///< of any prefix, over the highest setting throughout; a fraction
+  double worst_slowdown = 0;  ///< largest of any prefix, against the highest setting; fraction
 };
 inline Result<OnlineReplay> replay_online(const RecordedRun& run,
                                           const zeus::OnlineOptions& options, std::int64_t steps) {

@@ -1,4 +1,4 @@
-// Any bytes as a recorded run: an error, or a run that every optimizer can be driven over.
+// Any bytes as a recorded run: an error, or a run that every optimizer completes.
 
 #include <cstdint>
 #include <cstdlib>

@@ -12,7 +12,7 @@
 
 namespace harpe::lab {
 
-/// By the name of the file, without ".csv"; none where the data are missing.
+/// Returns the runs by file name without ".csv"; none if the data are missing.
 inline std::map<std::string, RecordedRun> recorded_runs() {
   std::map<std::string, RecordedRun> runs;
   const std::filesystem::path directory = measured_data() / "zeus" / "power_limit_runs";

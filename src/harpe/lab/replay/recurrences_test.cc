@@ -22,7 +22,7 @@ struct Figures {
   Spread by_default, zeus, harpe;
 };
 
-/// The job, of whose recurrences Harpe is told the number.
+/// Returns a job whose number of recurrences is known to Harpe.
 Result<TracedJob> told_job(const Traces& traces, const TracedDataset& dataset,
                            const std::string& gpu) {
   Result<TracedJob> job = traced_job(traces, dataset, gpu, 0.5);
@@ -30,7 +30,7 @@ Result<TracedJob> told_job(const Traces& traces, const TracedDataset& dataset,
   return job;
 }
 
-/// \param before  the same job on another GPU, whose history Harpe has; null: it has none
+/// \param before  the same job on another GPU, whose history Harpe uses; null for no history
 Figures figures_of(const TracedJob& job, int seeds, const TracedJob* before = nullptr) {
   std::vector<double> by_default, zeus, harpe;
   for (int seed = 1; seed <= seeds; ++seed) {
@@ -53,7 +53,7 @@ TEST(Recurrences, AreThoseOfZeusWithinTheSpreadOfSeeds) {
   if (!exists(traces_directory())) GTEST_SKIP() << "Zeus's traces are not there (HARPE_SHARED)";
   const auto traces = read_traces(traces_directory(), "v100");
   ASSERT_TRUE(traces.ok()) << traces.error().text();
-  // Means of 20 seeds by Zeus's own simulator with its own random numbers.
+  // Means of 20 seeds from Zeus's own simulator with its own random numbers.
   const std::map<std::string, std::pair<double, double>> published{
       {"cifar100", {1.071, 2.317}},     {"imagenet", {1.063, 1.057}},
       {"squad", {1.018, 1.083}},        {"librispeech", {1.039, 1.411}},
@@ -63,7 +63,7 @@ TEST(Recurrences, AreThoseOfZeusWithinTheSpreadOfSeeds) {
     ASSERT_TRUE(job.ok()) << job.error().text();
     const Figures figures = figures_of(*job, 100);
     const auto& [zeus, by_default] = published.at(dataset.name);
-    // The published mean of 20 has this error: three of its standard deviations, and its rounding.
+    // The error of the published mean of 20: three standard deviations of the mean, and rounding.
     EXPECT_NEAR(figures.zeus.mean, zeus, 3 * figures.zeus.deviation / std::sqrt(20) + 0.001)
         << dataset.name;
     EXPECT_NEAR(figures.by_default.mean, by_default,
@@ -72,8 +72,8 @@ TEST(Recurrences, AreThoseOfZeusWithinTheSpreadOfSeeds) {
   }
 }
 
-// Regression bars: the constants were chosen with these traces in sight. docs/zeus.md has what
-// constants reach that were chosen on the other data sets.
+// Regression bounds: the constants were chosen with knowledge of these traces. docs/zeus.md has the
+// results of constants that were chosen on the other data sets.
 TEST(Recurrences, OfHarpeAreNearTheOracleOnTheV100) {
   if (!exists(traces_directory())) GTEST_SKIP() << "Zeus's traces are not there (HARPE_SHARED)";
   const auto traces = read_traces(traces_directory(), "v100");
@@ -113,9 +113,9 @@ TEST(Recurrences, OfHarpeAreNearerWithTheHistoryOfAnotherGpu) {
   EXPECT_LE(mean_of_all, 1.0065);
 }
 
-// In all cells but those that docs/zeus.md names: on the P100 the only other size of imagenet never
-// converges, and squad's figures are within the error of 20 seeds; the RTX 6000's default of
-// sentiment140 is the oracle's choice.
+// Holds for all cells except those named in docs/zeus.md: on the P100 the only other size of
+// imagenet never converges, and the figures of squad are within the error of 20 seeds; on the RTX
+// 6000 the default of sentiment140 is the oracle's choice.
 TEST(Recurrences, OfHarpeCostLessThanOfZeusAndTheDefaultOnEveryGpu) {
   if (!exists(traces_directory())) GTEST_SKIP() << "Zeus's traces are not there (HARPE_SHARED)";
   const std::set<std::pair<std::string, std::string>> but{

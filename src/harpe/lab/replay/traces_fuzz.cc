@@ -1,4 +1,4 @@
-// What is read as traces has positive times and powers; nothing that is not a table is read.
+// Traces that parse have positive times and powers; text that is not a table is refused.
 
 #include <cstddef>
 #include <cstdint>

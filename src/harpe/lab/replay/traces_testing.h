@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// The recorded traces, for tests.
+/// A reader of the recorded traces, for tests.
 
 #include <filesystem>
 #include <string>

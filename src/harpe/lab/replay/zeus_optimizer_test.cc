@@ -1,4 +1,4 @@
-// Zeus's state machine where the recorded runs do not reach; limit_replay_test.cc has those.
+// States of Zeus's optimizer that the recorded runs of limit_replay_test.cc do not reach.
 
 #include "harpe/lab/replay/zeus_optimizer.h"
 

@@ -1,4 +1,4 @@
-// The artifact's files: what is read, and what is wrong with its line.
+// The files of Perseus's artifact: their values, and errors with line numbers.
 
 #include "harpe/lab/reproduce/artifact.h"
 
@@ -45,7 +45,7 @@ TEST_F(Artifact, HasTheFrontiersAndEnvPipeOfItsProfiles) {
   const EmulatedWorkload::Published& published = workload.published.at(12);
   ASSERT_EQ(published.frontier.size(), 2U);
   EXPECT_EQ(published.frontier.back().energy, 40.0_J);
-  // Of all layers and 64 GPUs: a tenth, and one GPU a stage.
+  // The file has all layers and 64 GPUs; the result has a tenth of the layers and one GPU a stage.
   EXPECT_EQ(published.envpipe->time, 2.0_s);
   EXPECT_EQ(published.envpipe->energy, 40.0_J);
 }

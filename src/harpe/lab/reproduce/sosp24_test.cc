@@ -35,7 +35,7 @@ const ReproducedRow& row_of(const std::vector<ReproducedRow>& rows, const std::s
   return found == rows.end() ? rows.at(rows.size()) : *found;
 }
 
-/// Printed in the paper with two decimals: table 6, and figure 8 for a slowdown of 1.2.
+/// Values printed in the paper: table 6 (two decimals), and figure 8 for a slowdown of 1.2.
 struct Printed {
   const char* name;
   int gpus;
@@ -71,7 +71,7 @@ TEST(Sosp24, IsWhatThePaperPrints) {
       ASSERT_TRUE(row.published && row.recomputed && row.by_clocks);
       const double tolerance = row.what.starts_with("envpipe") ? 0.3 : 1e-4;
       EXPECT_NEAR(*row.recomputed, *row.published, tolerance);
-      // With real times and energies, Harpe's plans are the better ones.
+      // By real times and energies, Harpe's plans are the better ones.
       if (row.what.ends_with("saving_percent") && row.harpe && row.straggler > 1) {
         EXPECT_GT(*row.harpe, *row.by_clocks);
       }

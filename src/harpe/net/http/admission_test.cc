@@ -17,12 +17,12 @@ TEST(Admission, HasAReserveForWhoFindsNoRoom) {
   Admission admission({.connections = 3, .per_client = 2, .reserve = 34});
   EXPECT_EQ(admission.enter("a", false), Place::kUsual);
   EXPECT_EQ(admission.enter("a", false), Place::kUsual);
-  // One client is full, the server is not.
+  // The client is at its limit, the server is not.
   EXPECT_EQ(admission.enter("a", false), Place::kReserve);
   EXPECT_FALSE(admission.is_full());
   EXPECT_EQ(admission.enter("b", false), Place::kUsual);
   EXPECT_TRUE(admission.is_full());
-  // Of the reserve, 17 are the administrator's, and an eighth of the others is for one client.
+  // 17 places of the reserve are the administrator's. One client may have an eighth of the rest.
   EXPECT_EQ(admission.enter("a", false), Place::kReserve);
   EXPECT_EQ(admission.enter("a", false), Place::kNone);
   int found = 0;
@@ -82,7 +82,7 @@ TEST(Turns, AreTakenByTurns) {
       return still_wants;
     });
   };
-  // A quarter for each client, also where there is room.
+  // Each client may have a quarter, even if there is room for more.
   for (int i = 0; i < 4; ++i) wait("a");
   EXPECT_THAT(begun, ElementsAre("a", "a"));
   for (const char* client : {"b", "b", "b", "c", "c", "d", "d", "e"}) wait(client);
@@ -92,7 +92,7 @@ TEST(Turns, AreTakenByTurns) {
   EXPECT_THAT(begun, ElementsAre("e"));
   turns.end("a");
   EXPECT_THAT(begun, ElementsAre("e", "a"));
-  // One that does not want it any more leaves it to the next.
+  // A client that no longer wants its turn passes it to the next.
   begun.clear();
   wait("c", false);
   wait("c");

@@ -22,7 +22,7 @@ TEST(ByteBudget, LimitsAllAndEachClient) {
   EXPECT_EQ(budget->held(), 1000U);
   EXPECT_FALSE(other.hold(kFree + 401));
   EXPECT_EQ(budget->held(), 1000U) << "what is refused changes nothing";
-  // What is free needs no room, and less is always possible.
+  // Free bytes need no room, and a share can always shrink.
   ByteBudget::Share small(budget, "c");
   EXPECT_TRUE(small.hold(kFree));
   EXPECT_TRUE(one.hold(0));

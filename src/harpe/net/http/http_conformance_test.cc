@@ -1,5 +1,5 @@
-// Which bytes get which response, and whether the connection goes on: the table that the programs
-// are held to as well (tests/http_conformance_test.py).
+// The response to given bytes, and whether the connection stays open. The programs are tested
+// against the same table (tests/http_conformance_test.py).
 
 #include <gtest/gtest.h>
 
@@ -19,11 +19,11 @@ struct Case {
   std::string name, bytes;
   std::vector<int> statuses;
   bool closes = false;
-  bool whole = false;  ///< not for bytes one by one
+  bool whole = false;  ///< not sent byte by byte
   bool head = false;   ///< responses have no body
 };
 
-/// JSON has the bytes as characters of Latin-1.
+/// Converts UTF-8 to Latin-1: the JSON file has each byte as one Latin-1 character.
 std::string latin1(const std::string& utf8) {
   std::string bytes;
   for (std::size_t i = 0; i < utf8.size(); ++i) {
@@ -59,7 +59,7 @@ std::vector<Case> read_cases() {
   return cases;
 }
 
-/// The status of each response; -1 for what is none.
+/// Returns the status of each response, and -1 for text that is not a response.
 std::vector<int> statuses_of(std::string_view text, bool head) {
   std::vector<int> statuses;
   while (!text.empty()) {

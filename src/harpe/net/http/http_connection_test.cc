@@ -1,5 +1,5 @@
-// Connections of clients that are slow, silent, greedy or gone, in clear and with TLS. Limits of
-// time are as short as each test needs; none is slept through, all are waited for.
+// Connections of clients that are slow, silent, greedy or gone, without and with TLS. Time limits
+// are as short as each test needs. Tests wait for an event and never sleep.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ using ::testing::StartsWith;
 constexpr const char* kGet = "GET /health HTTP/1.1\r\nHost: x\r\n\r\n";
 constexpr const char* kSlow = "GET /slow HTTP/1.1\r\nHost: x\r\n\r\n";
 constexpr const char* kListen = "GET /events HTTP/1.1\r\nHost: x\r\n\r\n";
-/// For what is expected never to be reached.
+/// For limits that should never be reached.
 constexpr Seconds kLong{600};
 
 /// Limits that no test reaches by chance.
@@ -38,7 +38,7 @@ HttpLimits patient() {
   return limits;
 }
 
-/// Events without end, each of some size.
+/// An endless stream of events of `size` bytes.
 class Endless final : public EventStream {
  public:
   Endless(std::atomic<int>& alive, std::size_t size) : alive_(alive), text_(size, 'x') {
@@ -59,7 +59,7 @@ class Endless final : public EventStream {
   const std::string text_;
 };
 
-/// A server whose handler keeps what is asked slowly, and lets go of it when a test says so.
+/// A server whose handler keeps slow requests until the test calls `respond_slowly`.
 class Server {
  public:
   explicit Server(HttpLimits limits = patient(), const TestCertificate* certificate = nullptr)
@@ -70,7 +70,7 @@ class Server {
   std::uint16_t port() const { return server_.port(); }
   std::atomic<int>& listeners() { return listeners_; }
 
-  /// Waits until so many slow requests are there.
+  /// Waits until `count` slow requests have arrived.
   void wait_for_slow(std::size_t count) {
     MutexLock lock(mutex_);
     changed_.wait(mutex_, [&]() HARPE_REQUIRES(mutex_) { return slow_.size() >= count; });
@@ -80,7 +80,7 @@ class Server {
     for (const Reply& reply : slow_) reply(text_response(200, body));
     slow_.clear();
   }
-  /// Waits until so many clients have left while they waited.
+  /// Waits until `count` clients have left before their response.
   void wait_for_left(std::size_t count) {
     MutexLock lock(mutex_);
     changed_.wait(mutex_, [&]() HARPE_REQUIRES(mutex_) { return left_ >= count; });
@@ -128,14 +128,14 @@ TEST(HttpConnection, CutsOffAHeaderThatComesSlowly) {
   client.send("GET /health HTTP/1.1\r\n");
   EXPECT_THAT(client.read_to_end(),
               AllOf(StartsWith("HTTP/1.1 408 "), HasSubstr("Connection: close")));
-  // What comes now and then does not help: it is cut off all the same.
+  // Bytes that arrive now and then do not help: the connection is still ended.
   LocalClient dripping(server.port());
   dripping.send("GET /health HTTP/1.1\r\n");
   std::string response;
   std::thread reading([&] { response = dripping.read_to_end(); });
   while (dripping.send("a: b\r\n")) std::this_thread::yield();
   reading.join();
-  EXPECT_THAT(response, StartsWith("HTTP/1.1 4"));  // 408, or 431 where it was fast
+  EXPECT_THAT(response, StartsWith("HTTP/1.1 4"));  // 408, or 431 if the client was fast
 }
 
 TEST(HttpConnection, CutsOffABodyThatComesSlowly) {
@@ -147,7 +147,7 @@ TEST(HttpConnection, CutsOffABodyThatComesSlowly) {
     client.send(std::string("POST /health HTTP/1.1\r\nHost: x\r\n") + framing + "\r\n\r\n1");
     EXPECT_THAT(client.read_to_end(), StartsWith("HTTP/1.1 408 "));
   }
-  // Its time began with its first byte, also where it got a 100 (Continue).
+  // The time of a request begins with its first byte, even if it received a 100 (Continue).
   LocalClient continued(server.port());
   continued.send("POST / HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n");
   EXPECT_THAT(continued.read_to_end(), AllOf(StartsWith("HTTP/1.1 100 "), HasSubstr(" 408 ")));
@@ -167,7 +167,7 @@ TEST(HttpConnection, EndsWithoutAWordWhereNothingWasAsked) {
   EXPECT_THAT(after.read_to_end(), AllOf(StartsWith("HTTP/1.1 200 "), EndsWith("127.0.0.1\n")));
 }
 
-/// The one thread that reads them serves all connections.
+/// The thread that reads certificates serves all connections.
 TEST(HttpConnection, GoesOnWhereAPipeIsPutInPlaceOfTheCertificate) {
   const TestCertificate certificate;
   Server server(patient(), &certificate);
@@ -197,13 +197,13 @@ TEST(HttpConnection, EndsHandshakesThatDoNotCome) {
 
 TEST(HttpConnection, GivesHandshakesTheirTurns) {
   HttpLimits limits = patient();
-  limits.handshakes = 4;  // one of each client
+  limits.handshakes = 4;  // one per client
   limits.handshake = 0.3_s;
   const TestCertificate certificate;
   Server server(limits, &certificate);
   std::deque<LocalClient> silent;
   for (int i = 0; i < 3; ++i) silent.emplace_back(server.port());
-  // Behind those, each of which lets the next begin when its time is over.
+  // Waits behind the silent clients. Each lets the next one begin when its time is over.
   LocalTlsClient client(server.port());
   client.send(kGet);
   EXPECT_THAT(client.read_until("127.0.0.1\n"), StartsWith("HTTP/1.1 200 "));
@@ -218,8 +218,8 @@ TEST(HttpConnection, RespondsWhereTheHandlerDoesNot) {
   client.send(kSlow);
   EXPECT_THAT(client.read_to_end(),
               AllOf(StartsWith("HTTP/1.1 504 "), HasSubstr("Connection: close")));
-  server.wait_for_left(1);        // what worked for it has learned of it
-  server.respond_slowly("late");  // and is not heard any more
+  server.wait_for_left(1);        // the handler has been notified
+  server.respond_slowly("late");  // and its response is ignored
 }
 
 // --- Clients that leave -------------------------------------------------------------------------
@@ -236,7 +236,7 @@ TEST(HttpConnection, NoticesClientsThatLeaveWhileTheyWait) {
       std::optional<LocalTlsClient> secure;
       LocalClient& client =
           tls != nullptr ? secure.emplace(server.port()) : clear.emplace(server.port());
-      // What follows a request is kept for later, and hides nothing.
+      // Bytes after a request are kept for later, and do not hide that the client left.
       client.send(std::string(kSlow) + kGet);
       server.wait_for_slow(1);
     }
@@ -323,21 +323,21 @@ TEST(HttpConnection, HoldsNoMoreBytesThanItMay) {
     client.send("POST /slow HTTP/1.1\r\nHost: x\r\nContent-Length: 90000\r\n\r\n" + body);
     return client;
   };
-  // Two of them are within half of it, which one address may have.
+  // Two requests fit in half of the limit, the share of one address.
   ask();
   ask();
   server.wait_for_slow(2);
   EXPECT_THAT(ask().read_to_end(), AllOf(StartsWith("HTTP/1.1 503 "), HasSubstr("Retry-After")));
   EXPECT_GT(server->buffered(), 170'000U);
   EXPECT_LE(server->buffered(), 200'000U);
-  // Small ones never ask.
+  // Small requests need no room.
   EXPECT_THAT(asked(server.port(), "GET /health HTTP/1.1\r\nHost: x\r\n"), HasSubstr(" 200 "));
-  // Neither do responses, where they are small; large ones count.
+  // Small responses need no room either, large ones do.
   EXPECT_THAT(asked(server.port(), "GET /large?90000 HTTP/1.1\r\nHost: x\r\n"), HasSubstr(" 503 "));
   server.respond_slowly("done\n");
   while (server->buffered() > 0) std::this_thread::yield();
   EXPECT_THAT(asked(server.port(), "GET /large?90000 HTTP/1.1\r\nHost: x\r\n"), HasSubstr(" 200 "));
-  // One alone may be larger than all together.
+  // A single response may exceed the limit.
   EXPECT_THAT(asked(server.port(), "GET /large?900000 HTTP/1.1\r\nHost: x\r\n"),
               AllOf(HasSubstr(" 200 "), SizeIs(::testing::Gt(900'000U))));
 }
@@ -351,7 +351,7 @@ TEST(HttpConnection, HoldsNoMoreOfEventsThanItMay) {
     client->send("GET /events?60000 HTTP/1.1\r\nHost: x\r\n\r\n");
     client->read_until("\r\n\r\n");
   }
-  // Where neither reads, there is room for the events of one.
+  // If neither client reads, there is room for the events of one.
   while (server->connections() > 1) std::this_thread::yield();
   EXPECT_EQ(server.listeners(), 1);
   EXPECT_LE(server->buffered(), 60'100U);
@@ -362,7 +362,7 @@ TEST(HttpConnection, KeepsLittleOfWhatIsSentAhead) {
   LocalClient client(server.port());
   client.send(kSlow);
   server.wait_for_slow(1);
-  // As much as fits between the two; then the server reads no more of it.
+  // Sends until the socket buffers are full and the server reads no more.
   const timeval soon{0, 200'000};
   ::setsockopt(client.socket(), SOL_SOCKET, SO_SNDTIMEO, &soon, sizeof soon);
   const std::string ahead(1 << 20, 'x');
@@ -382,7 +382,7 @@ TEST(HttpConnection, SaysThatThereIsNoRoomAndHowItIs) {
     SCOPED_TRACE(tls != nullptr);
     HttpLimits limits = patient();
     limits.connections = 2;
-    limits.reserve = 4;  // of which one is for each address
+    limits.reserve = 4;  // one for each address
     limits.full = "it is full";
     Server server(limits, tls);
     const auto connect = [&]() -> std::unique_ptr<LocalClient> {
@@ -429,7 +429,7 @@ TEST(HttpConnection, EndsSilenceInTheReserve) {
   first.send(kGet);
   first.read_until("127.0.0.1\n");
   LocalClient silent(server.port());
-  // Beyond the reserve, at once.
+  // Beyond the reserve, refused at once.
   LocalClient over(server.port());
   EXPECT_THAT(over.read_to_end(), StartsWith("HTTP/1.1 503 "));
   EXPECT_THAT(silent.read_to_end(), StartsWith("HTTP/1.1 503 "));
@@ -449,13 +449,13 @@ TEST(HttpConnection, CountsWhomAnotherServerAsksFor) {
     const std::string head = client.read_until("\r\n\r\n");
     return head + client.read_until("\n");
   };
-  // Connections of another server are none of one client's.
+  // Connections of another server do not count for any client.
   std::deque<LocalClient> servers;
   for (int i = 0; i < 5; ++i) {
     EXPECT_THAT(ask(servers.emplace_back(server.port()), "for address 10.0.0.9"),
                 EndsWith("address 10.0.0.9\n"));
   }
-  // Who does not show that it is a server counts as itself.
+  // A client without proof of being a server counts as itself.
   std::deque<LocalClient> clients;
   for (int i = 0; i < 2; ++i) {
     EXPECT_THAT(ask(clients.emplace_back(server.port()), "1"), EndsWith("address 127.0.0.1\n"));
@@ -486,7 +486,7 @@ TEST(HttpConnection, EndsWithItsServerWhateverIsUnderWay) {
                                            : std::make_unique<LocalClient>(server.port()));
           clients.back()->send(sent);
         }
-        half.emplace(server.port());  // in its handshake, where there is one
+        half.emplace(server.port());  // still in its handshake with TLS
         server.wait_for_slow(1);
         if (loop_runs_on) {
           server->close();

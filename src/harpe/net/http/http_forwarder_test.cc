@@ -1,4 +1,4 @@
-// Two servers: the one that is asked hands the request on to the other.
+// Two servers: the first forwards requests to the other.
 
 #include "harpe/net/http/http_forwarder.h"
 
@@ -26,7 +26,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
 
-/// A server that hands everything on.
+/// A server that forwards everything.
 class Front {
  public:
   explicit Front(std::string to, HttpForwarder::Options options = {.timeout = 10_s},
@@ -61,7 +61,7 @@ class Front {
  private:
   const std::string to_;
   const HttpForwarder::Options options_;
-  std::optional<HttpForwarder> forwarder_;  ///< on the loop's thread
+  std::optional<HttpForwarder> forwarder_;  ///< used on the loop's thread
   std::optional<LocalServer> server_;
 };
 
@@ -146,7 +146,7 @@ TEST(HttpForwarder, WaitsForWhatMayWait) {
   LocalClient rank(front.port());
   rank.send("GET /later HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
   const Reply reply = waiting.get_future().get();
-  // What is asked later has been given up by now.
+  // A request that was sent later has been given up by now.
   EXPECT_THAT(asked(front.port(), "GET /v1/jobs HTTP/1.1\r\nHost: x\r\n"),
               HasSubstr("did not respond in time"));
   reply({.body = "here it is"});
@@ -158,7 +158,7 @@ TEST(HttpForwarder, ReadsTheSystemsCertificatesForServersThatSpeakTlsAlone) {
   const int created = ::mkstemp(file.data());
   ASSERT_GE(created, 0);
   ::close(created);
-  ::setenv("SSL_CERT_FILE", file.c_str(), 1);  // what OpenSSL takes for the system's
+  ::setenv("SSL_CERT_FILE", file.c_str(), 1);  // OpenSSL reads it as the system's
   const int opened = ::inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
   ASSERT_GE(::inotify_add_watch(opened, file.c_str(), IN_OPEN), 0);
   const auto was_opened = [&] {
@@ -195,7 +195,7 @@ TEST(HttpForwarder, RefusesAResponseThatIsNoHttp) {
   ::close(accepted);
 }
 
-/// Three events, then the end.
+/// Three events, then the end of the stream.
 class Three final : public EventStream {
  public:
   explicit Three(std::atomic<int>& alive) : alive_(alive) { ++alive_; }
@@ -264,7 +264,7 @@ TEST(HttpForwarder, StopsListeningWhenItsClientLeaves) {
   }
 }
 
-/// Options with which requests may wait, and limits with which clients that leave are noticed soon.
+/// Options that let requests wait. `watchful` limits quickly detect clients that leave.
 HttpForwarder::Options patient(const TestCertificate& certificate) {
   return {.timeout = 10_s,
           .trusted = certificate.files().certificate,
@@ -357,13 +357,13 @@ TEST(HttpForwarder, ShowsWhoItIs) {
   const Front front(other.url(), {.timeout = 10_s, .token_of = [](const HttpRequest& request) {
                                     return "for " + request.client;
                                   }});
-  // What the client shows itself is not handed on.
+  // A token that the client sent itself is not forwarded.
   asked(front.port(), "GET / HTTP/1.1\r\nHost: x\r\nHarpe-Forwarded: for address 10.0.0.9\r\n");
   EXPECT_EQ(shown.get_future().get(), "for address 127.0.0.1");
 }
 
 TEST(HttpForwarder, HandsNoTokenOnUnencryptedBeyondThisMachine) {
-  // Without a token it tries to connect, which nothing answers there.
+  // A request without a token is sent to an address where nothing answers.
   const std::string beyond = "http://192.0.2.1:9";
   const std::string plain = "GET / HTTP/1.1\r\nHost: x\r\n";
   const std::string with_token = plain + "Authorization: Bearer s3cret\r\n";

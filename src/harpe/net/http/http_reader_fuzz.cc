@@ -1,6 +1,6 @@
-// Bytes of a connection: the requests that are read from them are those that a strict reader of
-// another kind finds, which has them all before it begins, however they are cut into pieces; no
-// body is over its limit, and no more memory is held than the limit says.
+// Bytes of a connection, cut into pieces of any size: the reader finds the same requests as a
+// strict reader of another kind, which sees all bytes before it begins. No body is over its limit,
+// and no more memory is held than the limit allows.
 
 #include <algorithm>
 #include <cstdint>
@@ -22,7 +22,7 @@ void require(bool holds) {
 
 using namespace harpe;  // NOLINT(google-build-using-namespace)
 
-/// Small, so that they are reached.
+/// Small, so that inputs reach the limits.
 constexpr std::size_t kHeader = 512, kBody = 16, kLargerBody = 64;
 
 std::size_t body_limit(std::string_view path) {
@@ -41,7 +41,7 @@ std::string text_of(const net::HttpRequest& request) {
          (request.forwarded ? "f" : "");
 }
 
-/// What the reader makes of the bytes, some at a time.
+/// Returns the result of the reader, given `step` bytes at a time.
 Read read_all(std::string_view bytes, std::size_t step) {
   const net::HttpSizes sizes{
       .header = kHeader, .body = kBody, .body_of = [](std::string_view, std::string_view path) {
@@ -73,8 +73,8 @@ Read read_all(std::string_view bytes, std::size_t step) {
 }
 
 // --- The strict reader --------------------------------------------------------------------------
-// It sees all bytes at once, looks for what is allowed rather than for what is not, and keeps
-// everything until it is complete. What is not complete yet may be found wrong earlier by others.
+// It sees all bytes at once, checks for allowed rather than for forbidden text, and keeps
+// everything until it is complete. Other readers may refuse an incomplete request earlier.
 
 enum class Verdict { kGood, kIncomplete, kBad };
 
@@ -114,7 +114,7 @@ bool is_visible(std::string_view text) {
                      [](unsigned char c) { return c == '\t' || (c >= 32 && c != 127); });
 }
 
-/// Takes a line off the front. \param room  what it may take, with its end; less what it takes
+/// Removes the first line. \param room  its largest size with its end; reduced by its size
 Verdict take_line(std::string_view& bytes, std::size_t& room, std::string_view& line) {
   const std::size_t end = bytes.find("\r\n");
   if (end == std::string_view::npos) {
@@ -222,7 +222,7 @@ bool set_fields(const Fields& fields, net::HttpRequest& request) {
   return true;
 }
 
-/// What follows the size of a chunk: nothing, or ;name, ;name=word, ;name="text".
+/// Checks the text after the size of a chunk: nothing, or ;name, ;name=word, ;name="text".
 bool is_extension(std::string_view text) {
   if (text.empty()) return true;
   std::size_t at = 0;

@@ -14,7 +14,7 @@ using ReaderState = HttpReader::State;
 const HttpSizes kSizes;
 using ::testing::ElementsAre;
 
-/// Reads on; nothing of the next request may follow.
+/// Reads bytes, which must not reach into the next request.
 ReaderState put(HttpReader& reader, std::string_view bytes) {
   const ReaderState state = reader.read(bytes);
   EXPECT_TRUE(state == ReaderState::kBad || bytes.empty());
@@ -158,7 +158,7 @@ TEST(HttpReader, GivesTheHeadBeforeTheBodyOnce) {
   EXPECT_FALSE(reader.take_head());
   EXPECT_EQ(put(reader, "b"), ReaderState::kDone);
   EXPECT_EQ(reader.take().body, "ab");
-  // One that came at once has none to be asked for.
+  // A request that arrives completely has no separate head.
   EXPECT_EQ(put(reader, "POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\na"),
             ReaderState::kDone);
   EXPECT_FALSE(reader.take_head());

@@ -1,5 +1,5 @@
-// The bytes of another server's response: it is read the same however it is cut into pieces, is not
-// over its limits, and holds no more memory than those say.
+// The bytes of another server's response: the result does not depend on how they are cut into
+// pieces, and neither the response nor the memory exceeds the limits.
 
 #include <cstdint>
 #include <cstdlib>
@@ -17,7 +17,7 @@ using namespace harpe;  // NOLINT(google-build-using-namespace)
 using State = net::HttpResponseReader::State;
 
 constexpr net::HttpResponseReader::Limits kLimits{.header = 256, .body = 64};
-/// A line, what is kept of those before, and what short texts have for nothing.
+/// The current line, the kept part of earlier lines, and the inline storage of short strings.
 constexpr std::size_t kMostHeld = 2 * kLimits.header + kLimits.body + 1024;
 
 std::string read_all(std::string_view bytes, std::size_t step, bool to_head) {

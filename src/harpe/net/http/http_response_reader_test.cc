@@ -13,7 +13,7 @@ using ::testing::Pair;
 
 constexpr HttpResponseReader::Limits kLimits{.header = 1000, .body = 100};
 
-/// To the end of the bytes, past the header.
+/// Reads to the end of the bytes, past the header.
 ResponseState read(HttpResponseReader& reader, std::string_view bytes) {
   ResponseState state = reader.read(bytes);
   if (state == ResponseState::kHead) state = reader.read(bytes);

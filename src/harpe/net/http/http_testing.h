@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// A server on a port of its own and the plainest of clients, for tests of the transport.
+/// A server on its own port and simple clients, for tests of the transport.
 
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
@@ -24,12 +24,12 @@
 
 namespace harpe::net {
 
-/// A server on a thread of its own.
+/// A server on its own thread.
 class LocalServer {
  public:
   struct Options {
     std::uint16_t port = 0;
-    const TestCertificate* certificate = nullptr;  ///< null: in clear
+    const TestCertificate* certificate = nullptr;  ///< null for a server without TLS
     HttpLimits limits = {};
   };
   explicit LocalServer(HttpHandler handler) : LocalServer(std::move(handler), Options()) {}
@@ -61,7 +61,7 @@ class LocalServer {
     return static_cast<std::uint16_t>(std::stoi(address_.substr(address_.rfind(':') + 1)));
   }
   ServerLoop& loop() { return loop_; }
-  /// Calls `work` on the loop's thread and gives what it returns.
+  /// Calls `work` on the loop's thread and returns its result.
   template <class Work>
   auto on_loop(Work work) {
     std::promise<decltype(work())> done;
@@ -77,7 +77,7 @@ class LocalServer {
   std::vector<std::string> log() {
     return on_loop([this] { return log_; });
   }
-  /// Returns the error message, empty on success.
+  /// Returns the error message, or an empty string on success.
   std::string reload_certificates() {
     return on_loop([this] {
       const Result<bool> reloaded = server_.reload_certificates();
@@ -90,7 +90,7 @@ class LocalServer {
   }
 
  private:
-  std::vector<std::string> log_;  ///< on the loop's thread
+  std::vector<std::string> log_;  ///< used on the loop's thread
   ServerLoop loop_;
   HttpServer server_;
   std::string scheme_;
@@ -98,10 +98,10 @@ class LocalServer {
   std::thread thread_;
 };
 
-/// A connection of a client that waits, but not for ever.
+/// A client connection that waits for responses, but not for ever.
 class LocalClient {
  public:
-  /// \param receive_buffer  bytes; 0: what is usual
+  /// \param receive_buffer  bytes; 0 for the default
   explicit LocalClient(std::uint16_t port, int receive_buffer = 0)
       : fd_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
     if (receive_buffer > 0) {
@@ -119,7 +119,7 @@ class LocalClient {
   LocalClient(const LocalClient&) = delete;
   LocalClient& operator=(const LocalClient&) = delete;
 
-  /// False: the server has ended the connection.
+  /// Returns false if the server has ended the connection.
   bool send(std::string_view bytes) {
     while (!bytes.empty()) {
       const ssize_t sent = write_some(bytes.data(), bytes.size());
@@ -128,7 +128,7 @@ class LocalClient {
     }
     return true;
   }
-  /// Reads until `end` has come, or the connection ends; everything since the last call.
+  /// Reads until `end` or the end of the connection. Returns all bytes since the last call.
   std::string read_until(const std::string& end) {
     std::string text;
     char c = 0;
@@ -155,7 +155,7 @@ class LocalClient {
   UniqueFd fd_;
 };
 
-/// The same with TLS, which trusts everything.
+/// A client connection with TLS that trusts every certificate.
 class LocalTlsClient final : public LocalClient {
  public:
   explicit LocalTlsClient(std::uint16_t port)
@@ -166,7 +166,7 @@ class LocalTlsClient final : public LocalClient {
     SSL_set_fd(tls_.get(), socket());
     EXPECT_EQ(SSL_connect(tls_.get()), 1);
   }
-  /// Whether the server has said that it sends nothing more, rather than been cut off.
+  /// Returns true if the server ended the TLS session properly, rather than cutting it off.
   bool was_ended() const { return (SSL_get_shutdown(tls_.get()) & SSL_RECEIVED_SHUTDOWN) != 0; }
 
  protected:
@@ -182,7 +182,7 @@ class LocalTlsClient final : public LocalClient {
   std::unique_ptr<SSL, decltype(&SSL_free)> tls_;
 };
 
-/// The whole response to a request on a connection of its own.
+/// Returns the whole response to a request on a new connection.
 inline std::string asked(std::uint16_t port, const std::string& request) {
   LocalClient client(port);
   client.send(request + "Connection: close\r\n\r\n");

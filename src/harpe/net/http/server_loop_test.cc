@@ -1,4 +1,4 @@
-// What a loop does with descriptors: timers and posted work are used by every test of a server.
+// Watched descriptors of a loop. All tests of servers use timers and posted work.
 
 #include "harpe/net/http/server_loop.h"
 
@@ -37,7 +37,7 @@ TEST_F(Watching, IsToldUntilAllIsReadAndAgainWhenMoreComes) {
     told += told.size() < 2 ? 'a' : 'b';
     if (told == "aa") {
       read_all(descriptor);
-      // Time for another word, which must not come.
+      // Time for another call, which must not happen.
       loop.after(Seconds{0.02}, [&] {
         EXPECT_EQ(told, "aa");
         make_readable(descriptor);
@@ -66,7 +66,7 @@ TEST_F(Watching, CanBeEndedByWhatItCalls) {
   auto kept = std::make_shared<int>(0);
   watch = loop.watch(descriptor.get(), [&, kept] {
     watch.reset();
-    ++*kept;  // is there as long as this runs
+    ++*kept;  // exists while this runs
     loop.after(Seconds{0.02}, [&] { loop.stop(); });
   });
   make_readable(descriptor);
@@ -79,8 +79,8 @@ TEST_F(Watching, OfANumberThatIsUsedAgainIsOfTheNewDescriptor) {
   UniqueFd other(::eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK));
   std::string told;
   std::shared_ptr<void> old_watch, new_watch;
-  // Both are reported at once; the first that is called closes the other, whose number goes to a
-  // descriptor of which there is nothing to read.
+  // Both are reported at once. The first callback closes the other descriptor, whose number is then
+  // used by a descriptor with nothing to read.
   const auto replace = [&](UniqueFd& closed, std::shared_ptr<void>& watch) {
     watch.reset();
     const int number = closed.get();
@@ -118,8 +118,8 @@ TEST_F(Watching, IsToldOfAHangUp) {
 }
 
 TEST_F(Watching, SaysWhereNoMoreFilesCanBeOpened) {
-  // The sanitizer of undefined behaviour needs a pipe to look at memory, and raises a false alarm
-  // without one.
+  // The undefined behaviour sanitizer checks memory through a pipe, and raises a false alarm if it
+  // cannot open one.
   if (HARPE_UNDER_SANITIZERS) GTEST_SKIP();
   EXPECT_TRUE(loop.ready().ok());
   rlimit limit{};

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// A certificate for 127.0.0.1 with its key, made anew for each test.
+/// A certificate for 127.0.0.1 with its key, new for each test.
 
 #include <gtest/gtest.h>
 #include <openssl/evp.h>
@@ -20,7 +20,7 @@
 
 namespace harpe::net {
 
-/// Its files go with it.
+/// Its files are removed by the destructor.
 class TestCertificate {
  public:
   TestCertificate() {

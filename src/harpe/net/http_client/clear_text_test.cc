@@ -1,4 +1,4 @@
-// Which addresses a token may reach unencrypted, and that nothing leads it elsewhere.
+// Addresses that a token may reach unencrypted; neither a name nor a proxy sends it elsewhere.
 
 #include "harpe/net/http_client/clear_text.h"
 
@@ -29,7 +29,7 @@ bool is_loopback_text(const std::string& text) {
   return is_loopback(reinterpret_cast<const sockaddr&>(six));
 }
 
-/// A server that programs are told to use as a proxy. It gives every request a page.
+/// A server set as the proxy of this process. It answers every request with a page.
 class Proxy {
  public:
   Proxy() { ::setenv("http_proxy", server_.url().c_str(), 1); }

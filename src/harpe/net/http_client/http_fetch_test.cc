@@ -1,4 +1,4 @@
-// Pages over real sockets, from a server that does whatever a test says.
+// Pages over real sockets, from a server scripted by the test.
 
 #include "harpe/net/http_client/http_fetch.h"
 

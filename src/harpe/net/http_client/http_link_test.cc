@@ -1,4 +1,4 @@
-// The way to a server over real sockets, on which the test answers by hand.
+// A link to a server over real sockets. The test sends the responses.
 
 #include "harpe/net/http_client/http_link.h"
 
@@ -21,7 +21,7 @@
 namespace harpe::net {
 namespace {
 
-/// A port or a Unix socket, and the connections to it.
+/// A port or a Unix socket, and its connections.
 class Listening {
  public:
   Listening() : fd_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
@@ -53,7 +53,7 @@ class Listening {
     if (!options_.unix_socket.empty()) std::filesystem::remove(options_.unix_socket);
   }
 
-  /// Of a link that leads here.
+  /// Returns the options of a link to this server.
   const HttpLinkOptions& options() const { return options_; }
   std::size_t connections() const { return connections_.size(); }
 
@@ -61,7 +61,7 @@ class Listening {
     int connection = -1;
     std::string text = {};
   };
-  /// The request that comes next, on whichever connection.
+  /// Returns the next request, on any connection.
   Request next(HttpLink& link) {
     for (int i = 0; i < 2000; ++i) {
       link.step(Seconds{0.005});
@@ -94,7 +94,7 @@ std::string response(int status, const std::string& body = "{}") {
          " X\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body;
 }
 
-/// Where the result of a request goes, and the wait for it.
+/// The result of a request, and the wait for it.
 struct Outcome {
   std::optional<HttpResult> result;
 

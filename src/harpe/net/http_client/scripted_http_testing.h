@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// A server on a port of this machine whose every byte a test decides: truncated, slow, malformed.
-/// Include GoogleTest first.
+/// A server on a local port. The test decides every byte: truncated, slow, malformed. Include
+/// GoogleTest first.
 
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
@@ -21,11 +21,11 @@
 
 namespace harpe::net {
 
-/// Answers one request a connection, one connection after the other.
+/// Answers one request per connection, one connection after another.
 class ScriptedHttpServer {
  public:
-  /// Of a request (its line and headers) the bytes of the response, after which the connection is
-  /// closed; nullopt: silence until the server goes.
+  /// Returns the bytes of the response to a request (its line and headers), after which the
+  /// connection is closed, or nullopt for silence until the server is destroyed.
   using Script = std::function<std::optional<std::string>(const std::string& request)>;
 
   explicit ScriptedHttpServer(Script script) : script_(std::move(script)) {
@@ -52,7 +52,7 @@ class ScriptedHttpServer {
   }
 
   std::string url() const { return "http://127.0.0.1:" + std::to_string(port_); }
-  /// What came so far.
+  /// Returns the requests received so far.
   std::vector<std::string> requests() const {
     const MutexLock lock(mutex_);
     return requests_;
@@ -60,7 +60,7 @@ class ScriptedHttpServer {
   std::size_t count() const { return requests().size(); }
 
  private:
-  /// Whether the socket has something to read before the server is to stop.
+  /// Waits for input on the socket. Returns false if the server is to stop.
   bool ready(int fd) const {
     pollfd both[] = {{fd, POLLIN, 0}, {stop_[0], POLLIN, 0}};
     return ::poll(&both[0], 2, -1) > 0 && both[1].revents == 0;
@@ -88,7 +88,7 @@ class ScriptedHttpServer {
       }
       for (std::string_view rest = *response; !rest.empty();) {
         const ssize_t sent = ::send(connection, rest.data(), rest.size(), MSG_NOSIGNAL);
-        if (sent <= 0) break;  // a client that has enough
+        if (sent <= 0) break;  // the client has closed the connection
         rest.remove_prefix(static_cast<std::size_t>(sent));
       }
       ::close(connection);
@@ -101,11 +101,11 @@ class ScriptedHttpServer {
   int port_ = 0;
   mutable Mutex mutex_;
   std::vector<std::string> requests_ HARPE_GUARDED_BY(mutex_);
-  std::vector<int> silent_;  ///< of the thread, and then of the destructor
+  std::vector<int> silent_;  ///< used by the thread, and then by the destructor
   std::thread thread_;
 };
 
-/// A whole response. \param headers  lines that each end with "\r\n"
+/// Returns a whole response. \param headers  lines that each end with "\r\n"
 inline std::string scripted_response(
     int status, const std::string& body,
     const std::string& headers = "Content-Type: application/json\r\n") {

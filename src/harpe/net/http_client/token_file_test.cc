@@ -15,7 +15,7 @@ class Tokens : public ::testing::Test {
  protected:
   ~Tokens() override { std::filesystem::remove(path_); }
   void write(const std::string& text) const { std::ofstream(path_) << text; }
-  /// As those who must not show half of a file do.
+  /// Replaces the file in one step, so that no reader sees half of it.
   void replace(const std::string& text) const {
     std::ofstream(path_ + ".new") << text;
     std::filesystem::rename(path_ + ".new", path_);
@@ -51,7 +51,7 @@ TEST_F(Tokens, AreReadAgainWhenAskedForEvenWhereTheFileLooksAsBefore) {
   EXPECT_EQ(token.current(), "two");
 }
 
-/// A rank asks for its token before each request, and must not wait for one.
+/// A rank reads its token before each request, and must not block there.
 TEST_F(Tokens, OfAPipeAreNotWaitedFor) {
   write("first");
   TokenFile token({}, path_);

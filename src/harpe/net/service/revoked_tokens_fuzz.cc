@@ -1,5 +1,5 @@
-// Any file is refused or says clearly which tokens are revoked: a line more takes none of them
-// back.
+// Any file is refused, or defines the revoked tokens so that an additional line restores none of
+// them.
 
 #include <cstdlib>
 #include <string>

@@ -1,5 +1,5 @@
-// Tokens from outside: none that the key did not sign is accepted, and what it signed is, with the
-// same claims.
+// Tokens from outside: a token is accepted if and only if the key signed it, and then with the same
+// claims.
 
 #include <cstdlib>
 
@@ -24,8 +24,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string_view bearer = net::bearer_token(text);
   require(bearer.size() <= text.size());
   if (const auto bytes = net::base64url_decoded(text)) require(net::base64url(*bytes) == text);
-  // Any text can be a subject, if the token does not get too long; bytes that are not UTF-8 come
-  // back replaced.
+  // Any text can be a subject if the token does not get too long. Bytes that are not UTF-8 are
+  // replaced.
   if (!text.empty() && size < 256) {
     const auto own = kKey.verify(kKey.sign({text, {text}, 1}), 0);
     require(own.ok() && own->scopes.size() == 1 && own->scopes[0] == own->subject);

@@ -26,7 +26,7 @@ class TokenKeysTest : public ::testing::Test {
     write(files_.revoked, "");
   }
 
-  /// Beside and renamed, as tools that replace secrets do.
+  /// Writes a new file and renames it, as tools that replace secrets do.
   static void write(const std::filesystem::path& path, const std::string& text, int mode = 0600) {
     const std::string beside = path.string() + ".new";
     std::ofstream(beside) << text;
@@ -93,7 +93,7 @@ TEST_F(TokenKeysTest, WhereTheFilesCannotBeUsedAllIsAsBefore) {
   EXPECT_TRUE(keys->verify(token_of(kNew), kNow).ok());
 }
 
-/// Reading a pipe would hold the thread that asks for as long as nothing writes into it.
+/// Reading a pipe would block the calling thread until something is written into it.
 TEST_F(TokenKeysTest, APipeInPlaceOfAFileIsRefusedAtOnce) {
   const auto keys = *TokenKeys::read(files_);
   std::filesystem::remove(files_.revoked);

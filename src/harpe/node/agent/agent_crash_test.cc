@@ -1,5 +1,5 @@
 // Kills the agent a thousand times at random points, while clients take leases and set clocks and
-// limits on simulated GPUs that all processes share. Whatever the next agent finds, it restores.
+// limits on simulated GPUs that all processes share. The next agent must restore every setting.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -38,7 +38,7 @@ void pause_for(std::int64_t microseconds) {
   ::clock_nanosleep(CLOCK_MONOTONIC, 0, &time, nullptr);
 }
 
-/// Everything that the agent can change.
+/// All settings that the agent can change.
 struct Settings {
   std::optional<ClockRange> graphics, memory;
   Watts limit;
@@ -96,7 +96,7 @@ class AgentCrash : public ::testing::Test {
     return *std::move(controller);
   }
 
-  /// Takes leases of GPU 1 and sets everything that can be set, until it is killed.
+  /// Takes leases of GPU 1 and changes all settings, until it is killed.
   [[noreturn]] static void use(Controller& controller, unsigned seed) {
     std::mt19937 random(seed);
     const auto upto = [&](int highest) {
@@ -134,7 +134,7 @@ class AgentCrash : public ::testing::Test {
     }
   }
 
-  /// The agent's process: says when it is ready, waits for leave to serve, serves until killed.
+  /// Runs the agent's process: reports that it is ready, waits for a signal, serves until killed.
   [[noreturn]] void run_agent(int says, int hears, unsigned seed) const {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     const auto controller = started();
@@ -143,9 +143,9 @@ class AgentCrash : public ::testing::Test {
     use(*controller, seed);
   }
 
-  /// A client's process: takes GPU 0 through a clock channel and sets clocks, over and over.
+  /// Runs a client's process, which repeatedly takes GPU 0 through a clock channel and sets clocks.
   [[noreturn]] void run_client(unsigned seed) const {
-    ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // also where the test fails
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // also if the test fails
     std::mt19937 random(seed);
     std::uniform_int_distribution<int> clock(210, 1410), count(1, 40);
     for (;;) {
@@ -161,7 +161,7 @@ class AgentCrash : public ::testing::Test {
     }
   }
 
-  /// Stops the client, so that it takes no lease until it goes on.
+  /// Stops the client process, so that it takes no lease until it is continued.
   static void hold(pid_t client) {
     ::kill(client, SIGSTOP);
     ::waitpid(client, nullptr, WUNTRACED);
@@ -181,7 +181,7 @@ class AgentCrash : public ::testing::Test {
     return settings_of(gpu);
   }
 
-  /// As /run is: memory, so that a thousand starts take seconds.
+  /// In memory, as /run is, so that a thousand starts take seconds.
   const TestDirectory directory_{fs::exists("/dev/shm") ? "/dev/shm" : fs::temp_directory_path()};
   ControllerOptions options_;
   std::shared_ptr<Simulation> simulation_;
@@ -235,7 +235,7 @@ TEST_F(AgentCrash, LeavesNoGpuChangedWithoutALeaseAfterTheNextStart) {
   }
   ::kill(client, SIGKILL);
   ::waitpid(client, nullptr, 0);
-  // With no client left, the next agent finds no lease on either GPU.
+  // Without a client, the next agent has no lease on either GPU.
   const pid_t agent = ::fork();
   if (agent == 0) {
     started().reset();

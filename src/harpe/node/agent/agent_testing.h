@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// A controller without devices, for tests of the transport: it answers at once, on the caller's
-/// thread, and remembers what it was asked.
+/// A controller without devices, for tests of the transport: it responds at once, on the caller's
+/// thread, and records the settings.
 
 #include <algorithm>
 #include <map>
@@ -13,7 +13,8 @@
 
 namespace harpe::node {
 
-/// Allows user 1000 and the holder of a token for "grafana" to read, and user 1000 to set GPU 0.
+/// A policy that lets user 1000 and the holder of a token for "grafana" read, and user 1000 set
+/// GPU 0.
 inline constexpr const char* kTestPolicy = R"([[allow]]
 users = [1000]
 tokens = ["grafana"]
@@ -55,14 +56,14 @@ class FakeController final : public Controller {
     }
   }
 
-  /// What the next calls answer, by GPU, instead of success.
+  /// Errors that reads and settings return instead of success, by GPU.
   std::map<int, Error> failures;
   /// GPUs that another process holds.
   std::vector<int> held;
-  /// "GPU 0: limit 250" for each setting.
+  /// The applied settings, such as "GPU 0: limit 250000 mW".
   std::vector<std::string> applied;
   std::vector<Lease> live;
-  Seconds longest_lease{1e9};  ///< for renewals
+  Seconds longest_lease{1e9};  ///< longest duration of a renewal
 
   GpuReading& reading(int gpu) { return readings_[static_cast<std::size_t>(gpu)]; }
 

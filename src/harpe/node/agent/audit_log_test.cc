@@ -176,7 +176,7 @@ class Refusals : public ::testing::Test {
  protected:
   Refusals() { log_.open(std::make_unique<MemorySink>(memory_)); }
   Instant at(double seconds) const { return Instant{} + Seconds{seconds}; }
-  /// How many refusals the lines tell of, by user.
+  /// Returns the number of refusals that the lines report, by user.
   std::map<std::int64_t, std::int64_t> told() const {
     std::map<std::int64_t, std::int64_t> told;
     for (const std::string& text : memory_->lines) {
@@ -194,7 +194,7 @@ class Refusals : public ::testing::Test {
 };
 
 TEST_F(Refusals, OfOneUserTakeTwoLinesAWindowAndAreAllCounted) {
-  constexpr int kEach = 20000;  // a second: what one core can ask for
+  constexpr int kEach = 20000;  // per second: the most that one core can request
   for (int second = 0; second < 30; ++second) {
     for (int i = 0; i < kEach; ++i) log_.refuse(refusal_of(1000, std::to_string(i)), at(second));
   }
@@ -219,7 +219,7 @@ TEST_F(Refusals, ThatAreRareHaveALineEachAtOnce) {
   EXPECT_THAT(memory_->lines, SizeIs(10));
 }
 
-// A user may have thousands of numbers (subordinate ones of a user namespace).
+// A user may have thousands of user IDs (subordinate IDs of a user namespace).
 TEST_F(Refusals, OfManyUsersAreBoundedTogether) {
   for (int second = 0; second < 20; ++second) {
     for (int uid = 1; uid <= 5000; ++uid) log_.refuse(refusal_of(uid), at(second));
@@ -296,7 +296,7 @@ TEST_F(Refusals, AnyHistoryIsCountedToTheLast) {
   EXPECT_EQ(told(), asked);
 }
 
-// --- A disk that is full.
+// --- A full disk.
 
 TEST(AuditFileOnAFullDisk, KeepsARoomForWhatMustBeWritten) {
   const auto disk = SmallDisk::make(4 << 20);

@@ -1,4 +1,4 @@
-// The cheap path from end to end: a client's write to shared memory to the driver's call.
+// The fast path from end to end: from a client's write to shared memory to the driver's call.
 
 #include "harpe/node/node_client/clock_channel.h"
 
@@ -190,7 +190,7 @@ TEST_F(ClockChannelTest, JoiningALeaseGivesChannelsAndItsEndTakesThem) {
   EXPECT_EQ(locked(), std::nullopt);
   EXPECT_EQ(channel->served(0).outcome, ClockOutcome::kEnded);
   channel->set(0, 600_MHz);
-  // A lease of another has gone through the owner's queue since: the command was not taken.
+  // A later request has passed through the owner's queue, so the command was ignored.
   const auto next = controller_->take(peer_, {{0}, 60_s, false, ""});
   ASSERT_TRUE(next.ok());
   std::promise<void> asked;
@@ -314,7 +314,7 @@ TEST_F(ClockChannelTest, AClientThatLeavesBeforeItsAnswerLeavesNoLease) {
   for (int i = 0; i < 50; ++i)
     ClockSocketClient(options_.clock_socket).say("harpe.clock/1 take 60 0,1 x");
   EXPECT_TRUE(eventually([&] { return controller_->leases(peer_).empty(); }));
-  // What was said before is heard before this.
+  // The agent handles the earlier messages before this request.
   EXPECT_TRUE(eventually(
       [&] { return ClockChannel::take(options_.clock_socket, {0, 1}, 60_s, "x").ok(); }));
   EXPECT_EQ(gpu_.state(), TestGpu::State());
@@ -342,7 +342,7 @@ TEST_F(ClockChannelTest, NothingWrittenToTheMemoryLeadsOutOfThePolicy) {
     const std::uint64_t garbage = random();
     const std::uint64_t plausible = random() % 2000;
     wanted->store(i % 2 == 0 ? garbage : (garbage & ~0xffffffffULL) | plausible);
-    // All other words as well, the agent's own included, and the doorbell, rung at random.
+    // Overwrites all other words, too, including the agent's own, and rings the doorbell at random.
     for (std::size_t word = 9; word < 32; ++word) {
       reinterpret_cast<std::atomic<std::uint64_t>*>(memory)[word] = random();
     }
@@ -441,7 +441,7 @@ TEST(ClockRequest, NamesAreMadePrintable) {
   EXPECT_THAT(request->gpus, ElementsAre(3, 1));
 }
 
-// The thread that owns a GPU runs before all others: where it runs is the administrator's to say.
+// The owner thread of a GPU has priority over all others, so the administrator chooses its CPUs.
 TEST_F(ClockChannelTest, AClientDoesNotChooseTheCpuOfTheOwner) {
   cpu_set_t all;
   ASSERT_EQ(::sched_getaffinity(0, sizeof all, &all), 0);
@@ -451,7 +451,7 @@ TEST_F(ClockChannelTest, AClientDoesNotChooseTheCpuOfTheOwner) {
   }
   if (cpus.size() < 2) GTEST_SKIP() << "there is one CPU";
   Mutex mutex;
-  std::vector<int> seen;  // where the owner may run, at each call
+  std::vector<int> seen;  // CPUs on which the owner may run, at the last call
   gpu_.before([&](const std::string& call) {
     cpu_set_t set;
     if (call == "set_locked_clocks" && ::sched_getaffinity(0, sizeof set, &set) == 0) {

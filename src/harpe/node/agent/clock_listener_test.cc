@@ -1,4 +1,4 @@
-// Who gets a connection for clock channels, and what becomes of those that ask for nothing.
+// Admission of connections for clock channels, and the end of connections without a request.
 
 #include "harpe/node/agent/clock_listener.h"
 
@@ -48,7 +48,7 @@ class ClockListenerTest : public ::testing::Test {
       return Error::of(ErrorCode::kConflict, "it is held");
     };
   }
-  /// As a client does, it does not wait for the agent to accept it, and is slow to listen.
+  /// Returns the message to a client that sends before the agent accepts it, and receives late.
   std::string said_to_hasty_client() {
     open();
     ClockSocketClient client(path_);
@@ -103,9 +103,9 @@ TEST_F(ClockListenerTest, OneUserTakesNoMoreThanItsPlaces) {
   }
 }
 
-// A connection that cannot be accepted is reported as long as it waits.
+// The kernel reports a waiting connection again and again if it cannot be accepted.
 TEST_F(ClockListenerTest, AShortageOfFilesCostsNoTimeAndOnlyDelays) {
-  // The sanitizer of undefined behaviour needs a pipe to look at memory, and raises a false alarm
+  // The sanitizer of undefined behaviour needs a pipe to inspect memory, and raises a false alarm
   // without one.
   if (HARPE_UNDER_SANITIZERS) GTEST_SKIP();
   start();
@@ -115,7 +115,7 @@ TEST_F(ClockListenerTest, AShortageOfFilesCostsNoTimeAndOnlyDelays) {
   const rlimit none{static_cast<rlim_t>(client.socket()) + 1, limit.rlim_max};
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
   ASSERT_TRUE(client.connect(path_));
-  // Real time: all of it would be spent by a loop that tries again at once.
+  // Real time: a loop that retries at once would spend all of it on the CPU.
   const std::clock_t begin = std::clock();
   std::this_thread::sleep_for(std::chrono::milliseconds(300));
   const double spent = static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;

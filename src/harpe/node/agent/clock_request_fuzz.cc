@@ -1,4 +1,4 @@
-// Whatever a client says: what is taken for a request has sane values and a printable name.
+// Any message of a client: a request that parses has sane values and a printable name.
 
 #include <algorithm>
 #include <cstddef>

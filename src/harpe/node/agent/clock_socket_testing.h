@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// A client that says to the agent's clock socket what it pleases, for tests.
+/// A client that sends any message to the agent's clock socket, for tests.
 
 #include <sys/socket.h>
 #include <sys/time.h>
@@ -38,8 +38,8 @@ class ClockSocketClient {
   void say(const std::string& text) const {
     ::send(socket_.get(), text.data(), text.size(), MSG_NOSIGNAL);
   }
-  /// The next message, and the descriptor with it; "" when the agent hung up, "nothing" when it did
-  /// neither for long.
+  /// Returns the next message, and stores the descriptor sent with it. Returns "" if the agent hung
+  /// up, "nothing" if nothing arrived within 20 s.
   std::string hear() {
     std::array<char, 4096> text{};
     alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
@@ -56,7 +56,7 @@ class ClockSocketClient {
     if (size < 0 && errno == EAGAIN) return "nothing";
     return size <= 0 ? "" : std::string(text.data(), static_cast<std::size_t>(size));
   }
-  int descriptor = -1;  ///< the caller's to close
+  int descriptor = -1;  ///< to be closed by the caller
 
  private:
   UniqueFd socket_;

@@ -1,4 +1,4 @@
-// What a controller does where its files, its locks or its clients are not as they should be.
+// Behaviour of a controller whose files, locks or clients are faulty.
 
 #include <gmock/gmock.h>
 #include <sys/stat.h>
@@ -35,7 +35,7 @@ class ControllerFaults : public ControllerTest {
     }
     return lines;
   }
-  /// Leaves GPU 0 at 200 W, as an agent that was killed does.
+  /// Leaves GPU 0 at 200 W, as a killed agent does.
   void crash() {
     start();
     const Lease lease = taken(kAlice, {0});
@@ -93,8 +93,8 @@ TEST_F(ControllerFaults, GoesOnWithAStateFileOnAFullDisk) {
   EXPECT_THAT(controller_->troubles(), IsEmpty()) << "the next agent has the space, too";
 }
 
-// What a full audit log means: nothing is granted or changed, everything is restored, and it is
-// said where operators look; the policy may let control go on.
+// If the audit log is full, nothing is granted or changed, everything is restored, and operators
+// see the trouble. The policy may let control continue.
 TEST_F(ControllerFaults, AFullAuditLogStopsControlButNotPuttingBack) {
   const auto disk = SmallDisk::make(4 << 20);
   if (disk == nullptr) GTEST_SKIP() << "no disk can be mounted here";
@@ -105,7 +105,7 @@ TEST_F(ControllerFaults, AFullAuditLogStopsControlButNotPuttingBack) {
   ASSERT_TRUE(apply(kAlice, lease.id, 0, limit(200)).ok());
   disk->fill();
   EXPECT_TRUE(apply(kAlice, lease.id, 0, limit(210)).ok()) << "space is reserved for that";
-  fs::resize_file(options_.audit_log, 0);  // takes the reserve
+  fs::resize_file(options_.audit_log, 0);  // removes the reserve
   disk->fill();
   EXPECT_EQ(apply(kAlice, lease.id, 0, limit(220)).error().code, ErrorCode::kUnavailable);
   EXPECT_EQ(gpu(0).state().limit, 210_W);
@@ -182,7 +182,7 @@ TEST_F(ControllerFaults, OneAgentAGpuWhereverItKeepsItsFiles) {
   EXPECT_TRUE(make().ok()) << "the locks end with the agent";
 }
 
-/// GPU locks as of real GPUs, which agents share wherever they keep their files.
+/// Agents that share GPU locks, as with real GPUs, even if their files are in different places.
 class ControllerStates : public ControllerFaults {
  protected:
   ControllerStates() {
@@ -202,7 +202,7 @@ TEST_F(ControllerStates, RestoresWhatAKilledAgentWithAnotherStateFileLeft) {
   EXPECT_THAT(controller_->events(), Contains(HasSubstr("took over from " + earlier.string())));
   controller_.reset();
 
-  // Once: what is set later by others stays.
+  // The state is restored only once: later settings by others stay.
   TestGpu::State later;
   later.limit = 333_W;
   gpu(0).set(later);
@@ -212,7 +212,7 @@ TEST_F(ControllerStates, RestoresWhatAKilledAgentWithAnotherStateFileLeft) {
   EXPECT_THAT(controller_->events(), Not(Contains(HasSubstr("restoring"))));
 }
 
-/// Such as a path that systemd lets the agent read and not write.
+/// For example, a path that systemd lets the agent read but not write.
 TEST_F(ControllerStates, ThatCannotBeWrittenIsRestoredFromAllTheSame) {
   crash();
   const fs::path lock = options_.state_file.string() + ".lock";
@@ -252,7 +252,7 @@ TEST_F(ControllerStates, OfAKilledAgentThatTookOverIsRestoredFromByTheThird) {
 TEST_F(ControllerStates, IsNotStartedBesideAnAgentThatHasTheStateFileOfItsGpu) {
   crash();
   const fs::path earlier = options_.state_file;
-  // It runs without the GPU that it left changed.
+  // The first agent runs without the GPU that it left changed.
   auto mine = std::move(gpus_[0]);
   gpus_.erase(gpus_.begin());
   start();
@@ -320,7 +320,7 @@ TEST_F(ControllerFaults, AUserWhoMaySetCannotFillItEither) {
   }
   EXPECT_NEAR(taken_leases, 10 + 10, 1);
   EXPECT_THAT(refusal, HasSubstr("you take leases too often: try again in 1 s"));
-  taken(kBob, {0});  // of no other user
+  taken(kBob, {0});  // other users are not limited
   controller_.reset();
   EXPECT_LT(audit_lines().size(), 60);
 }

@@ -1,4 +1,4 @@
-// Leases on some of a GPU's controls, and how an agent ends whose driver does not do as it is told.
+// Leases on some of a GPU's controls, and the end of an agent whose driver fails or hangs.
 
 #include <gmock/gmock.h>
 
@@ -35,7 +35,7 @@ class ControllerLeases : public ControllerTest {
     text << std::ifstream(path).rdbuf();
     return text.str();
   }
-  /// A call of this GPU that starts with `beginning` fails until the flag is cleared.
+  /// Makes the calls of a GPU that start with `beginning` fail until the returned flag is cleared.
   std::shared_ptr<std::atomic<bool>> break_calls(std::size_t index, const std::string& beginning) {
     const auto broken = std::make_shared<std::atomic<bool>>(true);
     gpu(index).before([broken, beginning](const std::string& call) -> Status {
@@ -60,7 +60,7 @@ TEST_F(ControllerLeases, EndingOnePutsBackItsControlsAlone) {
   EXPECT_EQ(controller_->holders(user(kBob), 0).front().id, "") << "it would give the lease";
   EXPECT_THAT(controller_->holders(user(54321), 0), IsEmpty());
 
-  test_clock_.advance(31_s);  // the power limit's time is over
+  test_clock_.advance(31_s);  // the lease of the power limit expires
   EXPECT_THAT(controller_->leases(user(kAlice)), SizeIs(1));
   EXPECT_NEAR(controller_->leases(user(kAlice)).front().expires_in.value, 59, 1e-6);
   EXPECT_TRUE(eventually([&] { return gpu(0).state().limit == 275_W; }));
@@ -191,7 +191,7 @@ TEST_F(ControllerLeases, ADriverThatHangsDoesNotKeepTheAgentFromStopping) {
   controller_->apply(user(kAlice), lease.id, 0, limit(250), [&](const auto&) { ++responses; });
   entered.wait();
   const auto state_file = options_.state_file;
-  // Would wait for ever; what the hanging call works with is left behind.
+  // Abandons the hanging call and its objects instead of waiting for ever.
   controller_.reset();
   EXPECT_EQ(gpu(1).state(), TestGpu::State()) << "the other GPU is restored";
   EXPECT_THAT(heard, Contains(HasSubstr("GPU 0 stays changed, as a call of its driver does not "
@@ -200,13 +200,13 @@ TEST_F(ControllerLeases, ADriverThatHangsDoesNotKeepTheAgentFromStopping) {
   heard.clear();
   gpu(0).before(nullptr);
   leave.count_down();
-  // The thread that was left behind still does what it can, and calls no listener.
+  // The abandoned thread still restores the GPU, and calls no listener.
   EXPECT_TRUE(eventually([&] { return gpu(0).state() == TestGpu::State(); }));
   EXPECT_TRUE(
       eventually([&] { return file(state_file).find("power_limit_w") == std::string::npos; }));
   EXPECT_EQ(responses, 0);
   EXPECT_THAT(heard, IsEmpty());
-  // Its thread may be at the last of it: the device outlives the test, as the controller says.
+  // The thread may still use the device, which must outlive it (controller.h).
   static_cast<void>(gpus_[0].release());
 }
 

@@ -167,7 +167,7 @@ TEST_F(ControllerTest, ASlowDriverDelaysItsOwnGpuAlone) {
   controller_->apply(user(kAlice), lease.id, 0, limit(200),
                      [&](Result<Applied> applied) { slow.set_value(std::move(applied)); });
   entered.wait();
-  // Everything else goes on while that call hangs; a test that waits for it would never end.
+  // Everything else continues while that call hangs; otherwise this test would never end.
   EXPECT_TRUE(apply(kAlice, lease.id, 1, limit(250)).ok());
   EXPECT_TRUE(controller_->renew(user(kAlice), lease.id, 60_s).ok());
   taken(kBob, {2});
@@ -222,7 +222,7 @@ TEST_F(ControllerTest, ReadersDoNotTakeThePlacesOfThoseWhoSet) {
   });
   controller_->supported_clocks(user(kBob), 0, ClockDomain::kGraphics, [](const auto&) {});
   entered.wait();
-  // Those that wait are answered as late as the controller's end.
+  // Waiting calls may return as late as the controller's end.
   const auto refused = std::make_shared<std::atomic<int>>(0);
   for (int i = 0; i < 1000; ++i) {
     controller_->power_limit_range(
@@ -249,13 +249,13 @@ TEST_F(ControllerTest, ReadersGetAFifthOfTheOwnersTime) {
     controller_->power_limit_range(user(kBob), 0, [&](const auto&) { ++answered; });
   }
   EXPECT_TRUE(eventually([&] { return answered == 1; }));
-  gpu(0).before(nullptr);  // setting a limit asks for the range too
+  gpu(0).before(nullptr);  // setting a limit reads the range, too
   for (int i = 0; i < 20; ++i) {
     ASSERT_TRUE(apply(kAlice, lease.id, 0, limit(200 + i)).ok());
   }
   EXPECT_EQ(answered, 1);
   test_clock_.advance(0.041_s);
-  ASSERT_TRUE(apply(kAlice, lease.id, 0, limit(300)).ok());  // and wakes the owner
+  ASSERT_TRUE(apply(kAlice, lease.id, 0, limit(300)).ok());  // also wakes the owner
   EXPECT_TRUE(eventually([&] { return answered == 3; })) << "the next ones take no time";
 }
 
@@ -264,7 +264,7 @@ TEST_F(ControllerTest, WhatCannotBePutBackIsTriedAgainAndNothingIsSetBefore) {
   start();
   const Lease lease = taken(kAlice, {0});
   ASSERT_TRUE(apply(kAlice, lease.id, 0, limit(200)).ok());
-  // Outlives this test: everything is restored once more when the controller ends.
+  // Outlives this test, as the controller restores everything once more when it ends.
   const auto broken = std::make_shared<std::atomic<bool>>(true);
   gpu(0).before([broken](const std::string& call) -> Status {
     if (*broken && call == "set_power_limit") return Error::of(ErrorCode::kUnavailable, "GPU lost");
@@ -365,7 +365,7 @@ TEST_F(ControllerTest, ListenersHearReadingsUntilTheyLetGo) {
   const int after = heard;
   const int polls = gpu(0).calls("instant_power");
   EXPECT_TRUE(eventually([&] {
-    // Real time: ten polls, were there any.
+    // Real time, enough for ten polls if there were any.
     const int before = gpu(0).calls("instant_power");
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
     return gpu(0).calls("instant_power") == before;

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// What tests of a whole controller share: a clock, its files, waiting for other threads.
+/// Helpers for tests of a whole controller: a clock, options with its files, a policy.
 
 #include <unistd.h>
 
@@ -17,7 +17,7 @@
 
 namespace harpe::node {
 
-/// Moves only when told; may be told while others look.
+/// A clock that moves only on request. Thread-safe.
 class TestClock final : public Clock {
  public:
   Instant now() const override { return {now_}; }
@@ -28,7 +28,7 @@ class TestClock final : public Clock {
   std::atomic<std::int64_t> now_ = 1'000'000'000;
 };
 
-/// All files in the directory, no dwell.
+/// Returns options with all files in the directory and without a minimum dwell.
 inline ControllerOptions options_in(const TestDirectory& directory) {
   ControllerOptions options;
   options.state_file = directory / "state.json";
@@ -38,7 +38,8 @@ inline ControllerOptions options_in(const TestDirectory& directory) {
   return options;
 }
 
-/// Of all GPUs, to the user of this process. \param rules  lines of the entry: "read = true\n"
+/// Returns a policy for the user of this process and all GPUs.
+/// \param rules  lines of the entry, such as "read = true\n"
 inline Policy policy_of_this_user(const std::string& rules) {
   return *Policy::parse(
       "[[allow]]\nusers = [" + std::to_string(::getuid()) + "]\ngpus = '*'\n" + rules,

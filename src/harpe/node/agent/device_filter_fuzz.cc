@@ -1,5 +1,5 @@
-// Lists and programs of device cgroups: whatever they are, they are followed to a verdict or to
-// none, and a list that is longer lets no less through.
+// Any lists and programs of device cgroups: each gives a verdict or none, and a longer list never
+// allows less.
 
 #include <cstdint>
 #include <cstdlib>

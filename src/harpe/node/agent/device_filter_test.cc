@@ -61,7 +61,7 @@ TEST(DeviceProgram, LetsThroughWhatItsRulesFit) {
 }
 
 TEST(DeviceProgram, OfTheKindThatSystemdWritesIsFollowed) {
-  // "allow all but": an early answer, jumps of 32 bits, a constant of 64 bits.
+  // "Allow all except": an early exit, a jump of 32 bits, a constant of 64 bits.
   const std::vector<bpf_insn> program{
       step(BPF_LDX | BPF_MEM | BPF_H, 2, 1, 0, 0),
       step(BPF_JMP32 | BPF_JEQ | BPF_K, 2, 0, 2, BPF_DEVCG_DEV_CHAR),
@@ -84,26 +84,26 @@ TEST(DeviceProgram, ThatDoesMoreThanToCompareIsNotFollowed) {
   const bpf_insn end = step(BPF_JMP | BPF_EXIT, 0, 0, 0, 0);
   const std::vector<std::vector<bpf_insn>> programs{
       {},
-      {one},                                                 // does not end
-      {end},                                                 // no response
-      {step(BPF_ALU64 | BPF_MOV | BPF_X, 0, 1, 0, 0), end},  // an address
-      {one, step(BPF_JMP | BPF_CALL, 0, 0, 0, 1), end},      // the kernel
+      {one},                                                 // no exit
+      {end},                                                 // no result
+      {step(BPF_ALU64 | BPF_MOV | BPF_X, 0, 1, 0, 0), end},  // returns an address
+      {one, step(BPF_JMP | BPF_CALL, 0, 0, 0, 1), end},      // calls the kernel
       {one, step(BPF_JMP | BPF_JA, 0, 0, -2, 0), end},       // a loop
-      {one, step(BPF_JMP | BPF_JA, 0, 0, 7, 0), end},        // out of it
-      {step(BPF_LDX | BPF_MEM | BPF_W, 0, 1, 12, 0), end},   // beyond what it is given
+      {one, step(BPF_JMP | BPF_JA, 0, 0, 7, 0), end},        // jumps out of the program
+      {step(BPF_LDX | BPF_MEM | BPF_W, 0, 1, 12, 0), end},   // reads beyond its argument
       {step(BPF_LDX | BPF_MEM | BPF_W, 0, 1, -4, 0), end},
       {step(BPF_LDX | BPF_MEM | BPF_DW, 0, 1, 0, 0), end},
-      {step(BPF_LDX | BPF_MEM | BPF_W, 0, 10, -8, 0), end},  // the stack
+      {step(BPF_LDX | BPF_MEM | BPF_W, 0, 10, -8, 0), end},  // reads the stack
       {step(BPF_STX | BPF_MEM | BPF_W, 10, 1, -8, 0), one, end},
       {step(BPF_LD | BPF_IMM | BPF_DW, 0, BPF_PSEUDO_MAP_FD, 0, 3), step(0, 0, 0, 0, 0), end},
-      {step(BPF_ALU64 | BPF_MOV | BPF_X, 0, 5, 0, 0), end},  // not set
+      {step(BPF_ALU64 | BPF_MOV | BPF_X, 0, 5, 0, 0), end},  // reads an unset register
       {one, step(BPF_ALU64 | BPF_DIV | BPF_K, 0, 0, 0, 1), end}};
   for (std::size_t i = 0; i < programs.size(); ++i) {
     EXPECT_EQ(program_allows(programs[i], kGpu), std::nullopt) << i;
   }
 }
 
-/// Opens a device to read and write in a process of that cgroup; 0, or why not.
+/// Opens a device to read and write in a process of the cgroup. Returns 0 or the error number.
 int open_in(const TestCgroup& cgroup, const std::filesystem::path& device) {
   const pid_t child = ::fork();
   if (child == 0) {
@@ -115,7 +115,7 @@ int open_in(const TestCgroup& cgroup, const std::filesystem::path& device) {
   return WEXITSTATUS(status);
 }
 
-// The kernel's own verdict, for cgroups one below the other and any rules.
+// Compares with the kernel's own verdict, for nested cgroups and random rules.
 TEST(DeviceProgram, AnswersAsTheKernelDoes) {
   if (TestCgroup::make(unified_tree()) == nullptr) {
     GTEST_SKIP() << "no cgroups (v2) can be made here";

@@ -1,7 +1,6 @@
 #pragma once
 /// \file
-/// Device filters as container runtimes and systemd write them, for tests, and cgroups to have them
-/// in force.
+/// Device filters as written by container runtimes and systemd, and cgroups with them, for tests.
 
 #include <fcntl.h>
 #include <linux/bpf.h>
@@ -20,7 +19,7 @@
 
 namespace harpe::node {
 
-/// A line of a list of devices that may be read and written; -1: any number.
+/// A line of a list of devices that may be read and written; -1 matches any number.
 struct DeviceRule {
   int major = -1, minor = -1;
   bool block = false;
@@ -43,7 +42,8 @@ inline bpf_insn step(int code, int to, int from, int offset, int constant) {
   return step;
 }
 
-/// A program that lets through what a rule fits, as runc's (libcontainer/cgroups/devices).
+/// Returns a program that allows the devices of the rules, as runc's does
+/// (libcontainer/cgroups/devices).
 inline std::vector<bpf_insn> device_program(const std::vector<DeviceRule>& rules) {
   std::vector<bpf_insn> program{step(BPF_LDX | BPF_MEM | BPF_W, 2, 1, 0, 0),  // r2: kind
                                 step(BPF_ALU | BPF_AND | BPF_K, 2, 0, 0, 0xffff),
@@ -57,7 +57,7 @@ inline std::vector<bpf_insn> device_program(const std::vector<DeviceRule>& rules
       block.push_back(step(BPF_JMP | BPF_JNE | BPF_K, number, 0, 0, constant));
     };
     unless(2, rule.block ? BPF_DEVCG_DEV_BLOCK : BPF_DEVCG_DEV_CHAR);
-    // No bit of the access is one that the rule does not have.
+    // Skips the rule if the access has a bit that the rule lacks.
     block.push_back(step(BPF_ALU | BPF_MOV | BPF_X, 1, 3, 0, 0));
     block.push_back(
         step(BPF_ALU | BPF_AND | BPF_K, 1, 0, 0,
@@ -79,10 +79,10 @@ inline std::vector<bpf_insn> device_program(const std::vector<DeviceRule>& rules
   return program;
 }
 
-/// A cgroup of a test's own; gone with this, when no process is in it any more.
+/// A cgroup for one test. The destructor removes it if no process is left in it.
 class TestCgroup {
  public:
-  /// Below a tree such as /sys/fs/cgroup/unified; null where none can be made there.
+  /// Creates a cgroup below a tree such as /sys/fs/cgroup/unified. Returns null if that fails.
   static std::unique_ptr<TestCgroup> make(const std::filesystem::path& tree) {
     static int made = 0;
     std::filesystem::path path =
@@ -101,7 +101,7 @@ class TestCgroup {
   }
   bool add(pid_t process) const { return write("cgroup.procs", std::to_string(process)); }
   void remove() const { ::rmdir(path_.c_str()); }
-  /// Loads a device program and puts it in force (v2), beside others of this cgroup and above.
+  /// Loads and attaches a device program (v2), in addition to others of this cgroup and above.
   bool attach(const std::vector<bpf_insn>& program) const {
     bpf_attr load{};
     load.prog_type = BPF_PROG_TYPE_CGROUP_DEVICE;
@@ -123,7 +123,7 @@ class TestCgroup {
   std::filesystem::path path_;
 };
 
-/// Where cgroup v2 is mounted; empty: nowhere.
+/// Returns the mount point of cgroup v2; empty if it is not mounted.
 inline std::filesystem::path unified_tree() {
   for (const char* tree : {"/sys/fs/cgroup/unified", "/sys/fs/cgroup"}) {
     if (std::filesystem::exists(std::filesystem::path(tree) / "cgroup.procs") &&

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// A small disk of a test's own, which can be filled: memory mounted in a mount namespace, and a
-/// user namespace where the test is not run by root.
+/// A small disk for one test, which can be filled: memory mounted in a mount namespace, and also in
+/// a user namespace if the test is not run by root.
 
 #include <fcntl.h>
 #include <sched.h>
@@ -21,7 +21,7 @@ namespace harpe::node {
 
 class SmallDisk {
  public:
-  /// Null where this system allows no such thing. Before the test has threads.
+  /// Returns null if the system does not allow this. Must be called before the test has threads.
   static std::unique_ptr<SmallDisk> make(std::size_t bytes) {
     if (!separate()) return nullptr;
     auto disk = std::unique_ptr<SmallDisk>(new SmallDisk());
@@ -34,7 +34,7 @@ class SmallDisk {
   }
 
   const std::filesystem::path& path() const { return directory_.path(); }
-  /// Until not one more byte fits.
+  /// Fills the disk until not one more byte fits.
   void fill() const {
     const UniqueFd file(::open((path() / "filling").c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600));
     const std::array<char, 4096> block{};

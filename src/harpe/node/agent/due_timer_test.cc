@@ -16,7 +16,7 @@ TEST(DueTimer, IsDueOnceAtTheLastTimeThatWasSet) {
   auto timer = DueTimer::open(loop, [&] {
     ++calls;
     EXPECT_GE(system_clock().now(), due);
-    // Time for another call, which must not come.
+    // Leaves time for another call, which must not happen.
     loop.after(Seconds{0.02}, [&] { loop.stop(); });
   });
   ASSERT_TRUE(timer.ok()) << timer.error().text();

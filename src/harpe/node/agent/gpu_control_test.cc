@@ -33,7 +33,7 @@ class GpuControlTest : public ::testing::Test {
     start();
   }
 
-  /// A new agent on the same GPU and files; the old one is gone as if killed.
+  /// Starts a new agent on the same GPU and files, as if the old one had been killed.
   void start(bool dry_run = false) {
     state_ = std::make_unique<StateFile>();
     const auto opened = state_->open(make_file_storage(directory_ / "state.json", 0), "boot");
@@ -362,8 +362,8 @@ TEST_F(GpuControlTest, WhatFailsToBePutBackStaysToBePutBackAndTheRestIsDone) {
   EXPECT_TRUE(state_is_empty());
 }
 
-// Whatever is set, whichever calls fail, and wherever the agent is killed: the next one brings back
-// what was there.
+// Whatever is set, whichever calls fail, and wherever the agent is killed: the next agent restores
+// the original state.
 TEST_F(GpuControlTest, AnyHistoryIsUndone) {
   const unsigned seed = std::random_device()();
   SCOPED_TRACE("seed " + std::to_string(seed));

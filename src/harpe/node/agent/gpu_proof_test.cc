@@ -19,8 +19,8 @@ namespace {
 namespace fs = std::filesystem;
 constexpr Proofs kDevice{Proof::kDevice}, kComputing{Proof::kComputing};
 
-/// A client that is this process, whose cgroups are files of the test. /dev/null (1:3) is GPU 0's
-/// device file.
+/// The client is this process; its cgroups are files of the test. /dev/null (1:3) is the device
+/// file of GPU 0.
 class GpuProof : public ::testing::Test {
  protected:
   GpuProof() {
@@ -30,7 +30,7 @@ class GpuProof : public ::testing::Test {
     fs::create_directories(roots_.processes / std::to_string(peer_.pid));
     place("4:devices:/job_1\n0::/unused\n", "/job_1");
   }
-  /// Puts the client into a cgroup (v1) with such a list.
+  /// Puts the client into a cgroup (v1) with this device list.
   void place(const std::string& cgroup, const std::string& path,
              const std::string& list = "c 1:3 rwm\n") {
     std::ofstream(roots_.processes / std::to_string(peer_.pid) / "cgroup") << cgroup;
@@ -39,7 +39,7 @@ class GpuProof : public ::testing::Test {
     std::ofstream(directory / "devices.list") << list;
   }
   void list(const std::string& text) { place("4:devices:/job_1\n", "/job_1", text); }
-  /// After what was found before has ceased to count.
+  /// Returns true if the GPU is proven after the earlier verdict has expired.
   bool proven(int gpu = 0) {
     now_ = now_ + GpuProver::kVerdictLasts;
     return prover_.proven(peer_, gpu, kDevice, now_) == kDevice;
@@ -146,7 +146,7 @@ TEST_F(GpuProof, IsGivenByADeviceFileOfTheUserAlone) {
 }
 
 TEST_F(GpuProof, OfComputingNeedsAProcessOfTheUserAndNoOthers) {
-  fs::create_directories(roots_.processes / "1");  // of this process's user
+  fs::create_directories(roots_.processes / "1");  // owned by this process's user
   peer_.uid = ::getuid();
   const auto computes = [&] { return prover_.proven(peer_, 0, kComputing, now_) == kComputing; };
   EXPECT_FALSE(computes()) << "not known yet";
@@ -166,7 +166,7 @@ TEST_F(GpuProof, OfComputingNeedsAProcessOfTheUserAndNoOthers) {
   EXPECT_FALSE(computes()) << "of another user";
 }
 
-/// A process in a cgroup, and who it is as a client.
+/// A process in a cgroup, and its identity as a client.
 struct Inmate {
   explicit Inmate(const TestCgroup& cgroup) : process(::fork()) {
     if (process == 0) {

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// A GPU for tests of the agent: remembers what was set, fails and dawdles as told. Thread-safe, so
-/// that a test can look while its owner works.
+/// A GPU for tests of the agent, which records settings, and fails or delays calls on request.
+/// Thread-safe, so that a test can inspect it while its owner works.
 
 #include <filesystem>
 #include <functional>
@@ -26,7 +26,8 @@ class TestGpu {
     friend bool operator==(const State&, const State&) = default;
   };
 
-  /// What `call` does before it goes to the driver: an error, or nothing. Names are those of Gpu.
+  /// Runs before each driver call. If it returns an error, the call fails with it. `call` is the
+  /// name of a function of Gpu.
   using Before = std::function<Status(const std::string& call)>;
 
   explicit TestGpu(int index) {
@@ -50,18 +51,18 @@ class TestGpu {
     const MutexLock lock(mutex_);
     before_ = std::move(before);
   }
-  /// How often a function was called.
+  /// Returns how often a function was called.
   int calls(const std::string& call) const {
     const MutexLock lock(mutex_);
     const auto found = calls_.find(call);
     return found == calls_.end() ? 0 : found->second;
   }
-  bool tells_locks = true;          ///< NVML does not
-  bool rounds_limits = false;       ///< to 50 W, silently
+  bool tells_locks = true;          ///< locked clocks can be read; not so with NVML
+  bool rounds_limits = false;       ///< rounds to 50 W without an error
   Watts enforced_at_most{10000};    ///< a limit that another program set
   std::filesystem::path lock_file;  ///< `Gpu::owner_lock`
 
-  /// The device, as a backend gives it. Must not outlive this.
+  /// Returns the device, as a backend does. It must not outlive this object.
   std::unique_ptr<Gpu> device() { return std::make_unique<Device>(*this); }
 
  private:

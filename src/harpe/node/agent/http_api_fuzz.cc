@@ -1,6 +1,6 @@
-// Bytes of a connection through reader and routes to a controller without devices. Whatever comes,
-// each request is answered once with HTTP that has a length, and nothing is set that the policy
-// does not allow; what is no HTTP is answered with an error.
+// Any bytes of a connection, through reader and routes to a controller without devices. Each
+// request gets one HTTP response with a length, no setting is applied that the policy forbids, and
+// input that is not HTTP gets an error.
 
 #include <cstdlib>
 
@@ -24,7 +24,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   net::ServerLoop loop;
   node::AgentApi api(controller, loop, system_clock(),
                      {.token_keys = *net::TokenKeys::of("0123456789abcdef0123456789abcdef")});
-  // The first byte: who asks, and into how many pieces the bytes come.
+  // The first byte chooses the client, and the size of the pieces in which the bytes arrive.
   const bool needs_token = (data[0] & 1) != 0;
   const std::size_t step = 1 + data[0] / 2;
   const std::string_view bytes(reinterpret_cast<const char*>(data) + 1, size - 1);

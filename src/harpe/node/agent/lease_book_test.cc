@@ -71,7 +71,7 @@ TEST(LeaseBook, OneImpliedByAProcessLastsUntilThatEnds) {
   LeaseBook book(3, counter());
   const LeaseBook::Request of_gpu[] = {{{0}, 60_s, "implied", true}, {{1}, 60_s, "implied", true}};
   const auto local = book.take(user(7, 99), of_gpu[0], {}, everybody);
-  // Over the network, and where the kernel does not tell the process, no end would be seen.
+  // Over the network, or if the kernel does not report the process, its end is not seen.
   ASSERT_TRUE(book.take(user(7, 0), of_gpu[1], {}, everybody).ok());
   ASSERT_TRUE(book.take(user(7, 99), {{2}, 60_s, "train.py"}, {}, everybody).ok());
   const Instant later = Instant{} + 60_s;
@@ -128,8 +128,7 @@ TEST(LeaseBook, BadRequestsGrantNothing) {
   EXPECT_TRUE(book.leases().empty());
 }
 
-/// The same rules, written down per GPU: who holds it until when.
-/// What the book should be, control by control: who holds it, under which lease, until when.
+/// The expected content of the book: for each control, its holder, its lease and the end of it.
 struct Model {
   struct Holding {
     std::int64_t uid = 0;
@@ -147,7 +146,7 @@ struct Model {
       return item.second.id == id && item.second.uid == uid && item.second.until > now;
     });
   }
-  /// Whether no other client holds the GPU and no lease but `except` these controls of it.
+  /// Returns true if no other client holds the GPU, and no lease except `except` these controls.
   bool is_free(int gpu, const std::set<int>& controls, std::int64_t uid,
                const std::string& except) const {
     return std::ranges::all_of(held, [&](const auto& item) {
@@ -201,7 +200,7 @@ TEST(LeaseBook, DoesWhatAModelOfEachControlDoes) {
         const bool extends = action == 2;
         std::set<int> requested;
         for (int i = 1 + upto(2); i > 0; --i) requested.insert(upto(kGpus - 1));
-        // A lease that grows has the same controls of each of its GPUs.
+        // An extended lease has the same controls on each of its GPUs.
         std::set<int> controls = extends ? model.controls_of(id) : std::set<int>();
         if (controls.empty()) {
           for (int i = 1 + upto(3); i > 0; --i) controls.insert(upto(3));

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// The agent's files in memory, for tests: they fail as told, and outlive an agent as files do.
+/// The agent's files in memory, for tests: they fail on request, and outlive an agent as files do.
 
 #include <memory>
 #include <optional>
@@ -13,7 +13,7 @@
 
 namespace harpe::node {
 
-/// What a state file holds; several storages, one after the other, may have it.
+/// The content of a state file. Several storages may use it, one after the other.
 struct MemoryState {
   std::optional<std::string> text;
   bool writable = true;

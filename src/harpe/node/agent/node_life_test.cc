@@ -1,6 +1,6 @@
 // Random lives of a node in simulated time: clients with and without rights, drivers and disks that
-// fail, processes that die, rights that are lost, agents that crash at any point. Whatever happens,
-// what the threat model (docs/security.md) promises holds.
+// fail, processes that die, rights that are lost, agents that crash at any point. The promises of
+// the threat model (docs/security.md) hold in every case.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -69,7 +69,7 @@ class ClientSlot {
   std::uint32_t sequence_ = 0;
 };
 
-/// One life, with what an observer knows: what was there before, and who holds what.
+/// One life, with the knowledge of an observer: the original settings, and the holders of leases.
 class Life {
  public:
   explicit Life(unsigned seed)
@@ -84,7 +84,7 @@ class Life {
     node_.start();
   }
 
-  /// Some events, each of which may crash the agent; then peace, and everything is as it was.
+  /// Runs events, each of which may crash the agent, then `peace`, after which all is as it was.
   void live(int events) {
     for (int i = 0; i < events; ++i) {
       if (!node_.crash_at && coin(20)) node_.crash_at = upto(40);
@@ -110,7 +110,7 @@ class Life {
   int upto(int highest) { return std::uniform_int_distribution<int>(0, highest)(random_); }
   bool coin(int sides) { return upto(sides - 1) == 0; }
 
-  /// The holder of some lease, or any client.
+  /// Returns the holder of some lease, or any client.
   net::Peer client() {
     const auto& leases = node_.leases().book().leases();
     if (!leases.empty() && !coin(4)) {
@@ -167,8 +167,8 @@ class Life {
 
   // --- Events.
 
-  /// The controller waits for the first try at restoring before it serves; it may crash again
-  /// in it.
+  /// Starts the agent, which may crash again while it restores. Like the controller, waits for the
+  /// first attempt to restore.
   void start() {
     for (;;) {
       node_.start();
@@ -215,7 +215,7 @@ class Life {
     }
   }
 
-  /// Diagnostics last for some ten events.
+  /// Repairs faults at random, so that they last for about ten events.
   void heal() {
     if (coin(10)) broken_.clear();
     if (coin(10)) denied_.clear();
@@ -223,7 +223,7 @@ class Life {
     if (coin(10)) node_.audit_lines().writable = true;
   }
 
-  /// Time goes on, also while nothing of the agent runs.
+  /// Advances the time without any work of the agent.
   void pass(double seconds) { node_.clock().advance(Seconds{seconds}); }
 
   void work(int gpu) {
@@ -283,18 +283,18 @@ class Life {
       channels_[static_cast<std::size_t>(upto(static_cast<int>(channels_.size()) - 1))].want(
           static_cast<std::uint32_t>(upto(20) * 75));
     }
-    // Asking alone touches no GPU: no caller waits for another's driver.
+    // A request alone calls no driver, so no caller waits for the driver of another GPU.
     EXPECT_EQ(calls_, calls_before);
     EXPECT_EQ(states(), before);
   }
 
-  /// A client without rights never gets anything.
+  /// Counts the result of a request. The client without rights must never succeed.
   void note(const net::Peer& peer, bool success) {
     EXPECT_FALSE(success && peer.uid == kStranger);
     ++(success ? granted : refused);
   }
 
-  /// The administrator sets a GPU while no agent runs, where none has left it changed.
+  /// Sets a GPU as an administrator does while no agent runs, unless an agent left it changed.
   void outside() {
     const int gpu = upto(kGpus - 1);
     if (node_.gpu(gpu).state() != found_[static_cast<std::size_t>(gpu)]) return;
@@ -309,7 +309,7 @@ class Life {
     found_[static_cast<std::size_t>(gpu)] = state;
   }
 
-  // --- What holds.
+  // --- Invariants.
 
   struct Held {
     net::Peer holder;
@@ -331,7 +331,7 @@ class Life {
     return all;
   }
 
-  /// Whatever changed is as it was found, or what a lease in force may set.
+  /// Checks that each changed setting is as it was found, or is allowed by a lease in force.
   void justified(int gpu, const TestGpu::State& before, const TestGpu::State& after,
                  const std::vector<Held>& holders) {
     const TestGpu::State& found = found_[static_cast<std::size_t>(gpu)];
@@ -372,7 +372,7 @@ class Life {
     }
   }
 
-  /// What no lease holds is as it was found, as soon as its owner has done what waits.
+  /// Checks that controls without a lease are as they were found, if their owner has no work left.
   void check() {
     for (int gpu = 0; gpu < kGpus; ++gpu) {
       Controls held = Controls::none();
@@ -396,7 +396,8 @@ class Life {
     }
   }
 
-  /// Drivers and disks work again, processes end, leases run out, and the agent does what waits.
+  /// Repairs drivers and disks, ends processes and leases, and does all waiting work of the agent.
+  /// Then everything must be as it was found.
   void peace() {
     node_.crash_at.reset();
     broken_.clear();

@@ -1,13 +1,13 @@
 #pragma once
 /// \file
 /// A node in simulated time: the agent's state machine of leases and the duties of its GPUs'
-/// owners, joined as the controller joins them, over GPUs and files in memory. It has no threads:
-/// work that is queued to a GPU waits until `work` is called for it, and time stands still until it
-/// is moved, so that every order of events can be tried and a seed gives the same life again.
+/// owners, connected as in the controller, over GPUs and files in memory. It has no threads: work
+/// that is queued for a GPU waits until `work` is called, and the time changes only on request. So
+/// every order of events can be tried, and a seed reproduces a life.
 ///
-/// GPUs and files outlive an agent that crashes. A crash may come at any call of a driver and any
-/// write of a file, before or after it (`crash_at`): it is an exception on its way through the
-/// agent, which is then thrown away as it is.
+/// GPUs and files outlive an agent that crashes. A crash (`crash_at`) may happen before any driver
+/// call, and before or after any write of a file. It is an exception that passes through the agent,
+/// which is then discarded as it is.
 
 #include <deque>
 #include <exception>
@@ -50,18 +50,19 @@ class SimulatedNode {
   MemoryState& state_file() { return *state_; }
   MemoryLines& audit_lines() { return *lines_; }
   ManualClock& clock() { return clock_; }
-  /// What drivers answer; they do as they are told where it is empty or succeeds.
+  /// Runs before each driver call, which fails with the error that it returns.
   std::function<Status(int gpu, const std::string& call)> on_call;
-  /// What the kernel would show of peers and GPUs.
+  /// Returns the proofs that the kernel gives for a peer and a GPU.
   std::function<Proofs(const net::Peer&, int gpu)> proven = [](const net::Peer&, int) {
     return Proofs();
   };
-  /// After so many more points an agent crashes.
+  /// Number of points after which the agent crashes.
   std::optional<int> crash_at;
 
   // --- The agent.
   bool runs() const { return leases_ != nullptr; }
-  /// Reads what the last one left and queues putting it back, as the controller does.
+  /// Starts an agent. It reads the state of the last one and queues its restoration, as the
+  /// controller does.
   void start() {
     crash();
     counters_ = std::make_unique<Counters>();
@@ -98,7 +99,7 @@ class SimulatedNode {
     file_.reset();
     audit_.reset();
   }
-  /// Ends all leases and does all work; what a GPU refuses stays in the state file.
+  /// Ends all leases and does all work. Settings that a GPU refuses stay in the state file.
   void stop() {
     leases_->stop(clock_.now());
     (void)perform();
@@ -144,7 +145,7 @@ class SimulatedNode {
     leases_->end(id, LeaseEnd::kChannelClosed, clock_.now());
     (void)perform();
   }
-  /// Queued; `done` hears what came of it.
+  /// Queues a setting. `done` receives the result.
   void apply(
       const net::Peer& peer, const std::string& id, int gpu, const Setting& setting,
       const std::function<void(const Result<Applied>&)>& done = [](const auto&) {}) {
@@ -165,7 +166,7 @@ class SimulatedNode {
       done(duties.control().apply(*now, setting, clock_.now()));
     });
   }
-  /// A channel to the clock of a GPU, as a client that holds the lease gets it; null: refused.
+  /// Returns a channel to the clock of a GPU for the client that holds the lease; null if refused.
   std::shared_ptr<ClockSlot> attach(const net::Peer& peer, const std::string& id, int gpu) {
     leases_->tick(clock_.now());
     (void)perform();
@@ -178,7 +179,7 @@ class SimulatedNode {
     return *slot;
   }
 
-  /// One piece of the work that waits for a GPU. Whether there was any.
+  /// Does one piece of the work that waits for a GPU. Returns false if there was none.
   bool work(int gpu) {
     Owner& owner = this->owner(gpu);
     if (owner.duties->serve_clock()) return true;
@@ -192,7 +193,7 @@ class SimulatedNode {
     owner.duties->serve_due();
     return due && *due <= clock_.now();
   }
-  /// What the loop's thread does when something is due.
+  /// Does the work of the loop's thread that is due.
   void keep_house() {
     audit_->flush(clock_.now());
     leases_->tick(clock_.now());
@@ -248,7 +249,7 @@ class SimulatedNode {
     MemorySink memory_;
   };
 
-  /// Where an agent may crash.
+  /// Crashes the agent if `crash_at` is reached.
   void point() {
     if (crash_at && (*crash_at)-- <= 0) throw Crash();
   }
@@ -299,7 +300,7 @@ class SimulatedNode {
   std::unique_ptr<AuditLog> audit_;
   std::unique_ptr<StateFile> file_;
   std::vector<Owner> owners_;
-  std::map<std::string, std::int64_t> watches_;  ///< lease to the process that ends it
+  std::map<std::string, std::int64_t> watches_;  ///< process that ends each lease
   std::unique_ptr<NodeLeases> leases_;
 };
 

@@ -1,5 +1,5 @@
-// Whatever a policy says: no peer from outside gets anything without a token, ranges are never
-// inverted, and what may be set may be leased.
+// Any policy: no peer from outside gets any right without a token, ranges are never inverted, and
+// each GPU that may be set may be leased.
 
 #include <cstddef>
 #include <cstdint>

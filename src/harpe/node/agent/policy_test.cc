@@ -181,7 +181,7 @@ TEST(Policy, RefusesEntriesWithoutEffect) {
   EXPECT_THAT(errors("allow = [3]\n"), HasSubstr("expected a table"));
 }
 
-// What each rule alone allows is counted here without the code under test.
+// The union of the rules is computed here without the code under test.
 TEST(Policy, AnAllowanceIsExactlyTheUnionOfMatchingRules) {
   const unsigned seed = std::random_device()();
   SCOPED_TRACE("seed " + std::to_string(seed));

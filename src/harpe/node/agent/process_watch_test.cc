@@ -52,7 +52,7 @@ TEST(ProcessWatch, IsNotFooledByANumberUsedAgain) {
   EXPECT_EQ(ProcessWatch::open(peer).error().code, ErrorCode::kNotSupported);
 }
 
-/// A process of a given number; it waits to be killed. -1 where that is not allowed.
+/// Starts a process with the given ID, which waits to be killed. Returns -1 if not allowed.
 pid_t process_with_number(pid_t number) {
   clone_args arguments{};
   pid_t wanted[] = {number};
@@ -64,7 +64,7 @@ pid_t process_with_number(pid_t number) {
   return made;
 }
 
-// Between a client's connecting and its being accepted, its number may become another's.
+// The process ID of a client may be reused between its `connect` and the agent's `accept`.
 TEST(PeerOfSocket, IsNotTheProcessThatGotTheNumberOfTheOneThatConnected) {
   const TestDirectory directory;
   sockaddr_un address{};
@@ -74,7 +74,7 @@ TEST(PeerOfSocket, IsNotTheProcessThatGotTheNumberOfTheOneThatConnected) {
   const UniqueFd listening(::socket(AF_UNIX, SOCK_STREAM, 0));
   ASSERT_EQ(::bind(listening.get(), place, sizeof address), 0);
   ASSERT_EQ(::listen(listening.get(), 1), 0);
-  // The client hands its connection to this process, so that it stays when the client ends.
+  // The client connects a socket of this process, so that the connection outlives the client.
   const UniqueFd connecting(::socket(AF_UNIX, SOCK_STREAM, 0));
   const pid_t client = ::fork();
   if (client == 0) ::_exit(::connect(connecting.get(), place, sizeof address));

@@ -1,4 +1,4 @@
-// What is read can be written, and reads as the same again.
+// A state that parses can be written, and parses back the same.
 
 #include <cstddef>
 #include <cstdint>

@@ -120,7 +120,7 @@ TEST_F(StateFileTest, WhatCannotBeWrittenIsReadAllTheSame) {
   ASSERT_TRUE(file_->put(changed("GPU-1")).ok());
   EXPECT_EQ(file_->trouble(), "");
   fs::remove(path_.string() + ".spare");
-  fs::create_directory(path_.string() + ".spare");  // the next text has no place
+  fs::create_directory(path_.string() + ".spare");  // makes the next write fail
   EXPECT_THAT(open().to_restore, ElementsAre(changed("GPU-1")));
   EXPECT_THAT(file_->trouble(), HasSubstr(".spare"));
   EXPECT_FALSE(file_->put(changed("GPU-2")).ok());
@@ -137,8 +137,8 @@ TEST_F(StateFileTest, APipeInItsPlaceIsMovedAside) {
   EXPECT_TRUE(file_->put(changed("GPU-1")).ok());
 }
 
-// A full disk must keep an agent neither from saving what it changes nor from forgetting what it
-// restored, also not the next agent.
+// Even on a full disk, an agent can save the settings that it changes and remove the settings that
+// it restored, and so can the next agent.
 TEST(StateFileOnAFullDisk, GoesOnInTheSpaceItTook) {
   const auto disk = SmallDisk::make(256 << 10);
   if (disk == nullptr) GTEST_SKIP() << "no disk can be mounted here";
@@ -160,7 +160,7 @@ TEST(StateFileOnAFullDisk, GoesOnInTheSpaceItTook) {
     ASSERT_TRUE(next.take_out("GPU-" + std::to_string(i)).ok()) << i;
   }
   EXPECT_THAT(opened(file).to_restore, ElementsAre(changed("GPU-0")));
-  // More than was taken: the state before stays.
+  // More than the reserved space: the previous state stays.
   for (int i = 0; i < 200; ++i) (void)file.put(changed("GPU-" + std::to_string(i)));
   EXPECT_NE(file.trouble(), "");
   const std::size_t kept = [&] {

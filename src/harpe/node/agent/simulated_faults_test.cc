@@ -1,4 +1,4 @@
-// The agent over simulated GPUs with the faults that real ones show.
+// The agent with simulated GPUs that have the faults of real ones.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -61,7 +61,7 @@ TEST_F(SimulatedFaults, ACallOfHalfASecondDelaysNoOtherGpu) {
   start("[[fault]]\nkind = \"slow_call\"\ngpu = 0\nseconds = 0.5\ncalls = \"sets\"\n");
   auto slow = limit(0, 300_W);
   int answered = 0;
-  // As many as get through while the slow call lasts.
+  // As many calls as complete while the slow call lasts.
   while (slow.wait_for(std::chrono::seconds(0)) != std::future_status::ready) {
     ASSERT_TRUE(limit(1, Watts{150.0 + answered % 200}).get().ok());
     ++answered;
@@ -76,8 +76,8 @@ TEST_F(SimulatedFaults, ALimitThatTheDriverRoundsIsSaidAlsoWhenItIsPutBack) {
   ASSERT_TRUE(applied.ok()) << applied.error().text();
   EXPECT_THAT(applied->text, HasSubstr(" W -> 275 W (asked for 290 W"));
   EXPECT_EQ(applied->limit, 275_W);
-  // What was there is no multiple of 25 W either: what the driver makes of it is noticed, not
-  // hidden.
+  // The original limit is not a multiple of 25 W either, so the driver rounds it, too. The agent
+  // reports that.
   EXPECT_NE(before_, 275_W);
   std::promise<Status> done;
   controller_->release(peer_, lease_, [&](Status status) { done.set_value(std::move(status)); });

@@ -41,7 +41,7 @@ TEST_F(TrustedFile, OfThisUserIsOpenedAndRead) {
   EXPECT_EQ(made.st_mode & 0137U, 0U);
 }
 
-// Opening a pipe that no process has at its other end waits for one.
+// Opening a pipe blocks until another process opens its other end.
 TEST_F(TrustedFile, APipeInItsPlaceIsRefusedAtOnce) {
   const fs::path pipe = directory_.path() / "pipe";
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
@@ -98,7 +98,7 @@ TEST_F(TrustedFile, OfAnotherUserIsRefused) {
   ASSERT_FALSE(opened.ok());
   EXPECT_THAT(opened.error().text(),
               HasSubstr("belongs to user 12001, who could change it; take one of root's"));
-  // A link of another user on the way can lead elsewhere at any time.
+  // Another user's link in the path could be changed at any time.
   fs::create_directory(directory_.path() / "real");
   fs::create_directory_symlink("real", directory_.path() / "way");
   written("real/a");

@@ -1,5 +1,4 @@
-// zeusd's routes on a controller without devices: what is asked of the controller, what is
-// answered.
+// zeusd's routes on a controller without devices: calls of the controller, and responses.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -229,7 +228,7 @@ TEST_F(ZeusdRoutes, StreamsBeginWithThePresentAndGoOnWithChangesAlone) {
     ++wakes;
     heard += response.stream->take();
   });
-  // The present, then what changes nothing, then two changes in one round.
+  // The present power, then readings without a change, then two changes in one round.
   for (const double watts : {260.0, 270.0}) {
     loop_.after(0.2_s, [this, watts] {
       (*controller_.listener)(0, controller_.reading(0));
@@ -251,7 +250,7 @@ TEST_F(ZeusdRoutes, StreamsBeginWithThePresentAndGoOnWithChangesAlone) {
   EXPECT_EQ(std::ranges::count(heard, '\n'), 2 * wakes) << "one event a round: the newest";
 }
 
-// What listeners cost is bounded: their number, and how often they are sent to.
+// The cost of listeners is bounded: their number, and the rate of events sent to them.
 TEST_F(ZeusdRoutes, StreamsAreSentToInRoundsAndHaveALimit) {
   std::vector<std::shared_ptr<net::EventStream>> streams;
   std::size_t wakes = 0;

@@ -1,4 +1,4 @@
-// The client of the agent against peers on a real socket: as the agent is, and as it should not be.
+// The client of the agent against peers on a real socket: correct and faulty agents.
 
 #include "harpe/node/node_client/agent_client.h"
 
@@ -35,10 +35,10 @@ std::string socket_path() {
   return ::testing::TempDir() + "harpe_agent_client_" + std::to_string(::getpid());
 }
 
-/// Listens on `socket_path()` on a thread of its own.
+/// A server that listens on `socket_path()` on its own thread.
 class Peer {
  public:
-  /// Of a whole request, its line and its body: the bytes to send, or none to hang up.
+  /// Returns the bytes to send for a request, given its line and its body; nullopt to hang up.
   using Respond = std::function<std::optional<std::string>(const std::string&, const std::string&)>;
 
   /// \param greeting  sent to each client that connects
@@ -64,7 +64,7 @@ class Peer {
     std::filesystem::remove(path_);
   }
 
-  /// Hangs up after each response, saying nothing of it before.
+  /// True to hang up after each response, without a header that announces it.
   std::atomic<bool> hangs_up = false;
   std::atomic<int> connections = 0;
 
@@ -93,7 +93,7 @@ class Peer {
     }
   }
 
-  /// False: the connection is over.
+  /// Reads a request and sends the response. Returns false if the connection is over.
   bool hear(Connection& connection) {
     char bytes[4096];
     const ssize_t size = ::recv(connection.socket.get(), bytes, sizeof bytes, 0);
@@ -127,14 +127,14 @@ class Peer {
   std::thread thread_;
 };
 
-/// Is well, and responds so to anything else.
+/// Responds with success to /health, and with `bytes` to any other request.
 Peer::Respond after_health(std::optional<std::string> bytes) {
   return [bytes](const std::string& line, const std::string&) -> std::optional<std::string> {
     return line == "GET /health HTTP/1.1" ? response(200, "{}") : bytes;
   };
 }
 
-/// What comes of asking a peer for its GPUs.
+/// Requests the GPUs of a peer that responds with `bytes`.
 Result<std::vector<GpuIdentity>> gpus_of(std::optional<std::string> bytes,
                                          Seconds longest = AgentClient::kLongestRequest) {
   const Peer peer(after_health(std::move(bytes)));
@@ -225,7 +225,7 @@ TEST(AgentClient, GivesUpOnAnAgentThatHangsUpOrFallsSilent) {
   expect_silent(AgentClient::connect(socket_path(), Seconds{0.05}));
 }
 
-/// The power of GPU 3 is 3 W.
+/// Reports a power of n W for GPU n.
 std::optional<std::string> respond_with_number(const std::string& line, const std::string&) {
   if (line == "GET /health HTTP/1.1") return response(200, "{}");
   const std::string number = line.substr(line.rfind('/', line.rfind(' ') - 1) + 1);

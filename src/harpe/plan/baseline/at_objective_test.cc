@@ -15,7 +15,7 @@ OneSettingPoint at_clock(int clock, double time, double energy) {
 
 class AtObjectiveTest : public testing::Test {
  protected:
-  /// The clock taken, negative if it does not meet the objective.
+  /// Returns the chosen clock, negated if it does not meet the objective.
   int clock_for(Objective objective) const {
     const auto found = at_objective(curve_, objective, {Seconds{1}, Seconds{1.01}});
     if (!found) return 0;

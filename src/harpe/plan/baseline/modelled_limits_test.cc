@@ -25,7 +25,7 @@ class ModelledLimits : public testing::TestWithParam<GpuModel> {
   }
 };
 
-/// The oracle is the model itself, with that limit.
+/// The oracle is the model of the GPU itself, with the limit.
 TEST_P(ModelledLimits, AgreeWithTheModelOfTheProfile) {
   for (const double memory_bound : {0.0, 0.1, 0.4}) {
     const auto points = sweep(memory_bound);

@@ -79,7 +79,7 @@ TEST(OneSetting, ASlowerClockMayBeTheBestThatWaits) {
   EXPECT_EQ(waits[0].setting.clock, Megahertz{1300}) << "it needs more, but waits for less";
 }
 
-/// Against the plans of a pipeline: no single clock is better than the plan made for its time.
+/// No single clock is better than the best plan for the same iteration time.
 TEST(OneSetting, IsNeverBetterThanThePlan) {
   const auto schedule = one_f_one_b({.stages = 4, .micro_batches = 8});
   const auto profile = synthesize({.gpu = "h100-sxm", .stages = 4, .seed = 3});

@@ -1,4 +1,4 @@
-// Perseus's published algorithm, against the frontiers that its authors published.
+// Perseus's published algorithm, compared with the frontiers published by its authors.
 
 #include "harpe/plan/baseline/perseus_frontier.h"
 
@@ -17,7 +17,7 @@
 namespace harpe::plan {
 namespace {
 
-/// Times and energies of a tenth of the layers, per GPU of each stage.
+/// Reads published times and energies of a tenth of the layers, for one GPU of each stage.
 std::vector<PerseusFrontier::Point> published(const std::filesystem::path& file) {
   std::ifstream input(file);
   std::string line;

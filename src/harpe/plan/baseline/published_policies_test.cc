@@ -1,4 +1,4 @@
-// EnvPipe and ZeusPerStage: the rules as published, and against the published figures.
+// EnvPipe and ZeusPerStage: the published rules, compared with the published figures.
 
 #include <gmock/gmock.h>
 
@@ -33,7 +33,7 @@ TEST(EnvPipe, KeepsTheEnvelopeAtTheHighestClockAndTheIterationAsFast) {
       EXPECT_EQ(list.back().clock.value, highest) << "the last backward";
     }
     EXPECT_LT(plan.iteration_energy, all_max.iteration_energy);
-    // Its critical path is looked for in milliseconds.
+    // EnvPipe finds its critical path from times rounded down to a millisecond.
     EXPECT_LT(plan.iteration_time / all_max.iteration_time, 1.01);
     EXPECT_GE(plan.gap(), 0);
   }
@@ -70,7 +70,7 @@ TEST(BalancedStages, EachStageHasOneClockAndLighterStagesLowerOnes) {
       for (const PlannedInstruction& one : list) EXPECT_EQ(one.clock, list.front().clock);
       forwards.push_back(list.front().time.value);
     }
-    // A step of 15 MHz is 2 % of a forward at most.
+    // A step of 15 MHz changes the time of a forward by at most 2 %.
     EXPECT_LT(std::ranges::max(forwards) / std::ranges::min(forwards), 1.05);
     EXPECT_GT(plan.iteration_time, before);
     before = plan.iteration_time;
@@ -78,7 +78,7 @@ TEST(BalancedStages, EachStageHasOneClockAndLighterStagesLowerOnes) {
   EXPECT_LT(plans.front().iteration_energy, frontier.all_max().iteration_energy);
 }
 
-/// Iteration time and energy of the artifact's EnvPipe, for ten times the layers and 64 GPUs.
+/// Compares with EnvPipe in the artifact, whose figures are for ten times the layers and 64 GPUs.
 TEST(EnvPipe, IsThatOfPerseussArtifact) {
   const auto folder = measured_data() / "sosp24/emulation";
   if (!exists(folder)) GTEST_SKIP() << "the measured profiles are not there (HARPE_SHARED)";

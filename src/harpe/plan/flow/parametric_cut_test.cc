@@ -11,9 +11,9 @@
 namespace harpe::plan::flow {
 namespace {
 
-// Shape of a random network: how many nodes and extra arcs, how many lengths a curve has, and from
-// how small a set lengths and rates are drawn (small sets make ties, which is where such methods
-// break).
+// Shape of a random network: the numbers of nodes, of extra arcs and of lengths of a curve, and the
+// sizes of the sets from which lengths and rates are drawn (small sets give ties, at which such
+// methods break).
 struct Shape {
   int nodes = 8;
   int extra_arcs = 12;
@@ -88,7 +88,7 @@ TEST(ParametricCut, AgreesWithTheTextbookOnRandomNetworks) {
     ASSERT_TRUE(is_optimal(network, start));
     const TextbookResult expected = textbook_cut(network, start);
     ASSERT_TRUE(is_optimal(network, expected.state));
-    // Clusters of any size change how fast it is, not what comes out.
+    // The size of the clusters changes the speed, not the result.
     const Division divided{.cluster_size = 1 + seed % 20, .window = 1 + seed % 7, .large = 0};
     for (const Division& division : {Division{}, divided}) {
       ParametricCut cut(network, start, division);

@@ -2,8 +2,8 @@
 /// \file
 /// The textbook parametric cut: at every breakpoint a maximum flow by blocking flows (Dinitz 1970)
 /// over the whole residual network, a search of all nodes for the cut and of all arcs for the next
-/// breakpoint. For tests, as an oracle for `ParametricCut`, and for benchmarks, as the yardstick of
-/// its speed; O(nodes + arcs) and more for every breakpoint.
+/// breakpoint. An oracle for the tests of `ParametricCut`, and the baseline of its benchmarks.
+/// O(nodes + arcs) and more for every breakpoint.
 
 #include <algorithm>
 #include <cstdint>
@@ -32,7 +32,7 @@ class Textbook {
         level_(network.nodes),
         next_(network.nodes) {}
 
-  // Brings the allowed flow of every arc up to date with the potentials.
+  // Updates the allowed flow of every arc from the potentials.
   void refresh() {
     for (std::size_t i = 0; i < network_.arcs.size(); ++i) {
       const std::int64_t x = length(i);
@@ -44,7 +44,7 @@ class Textbook {
     }
   }
 
-  // Breadth-first levels from the source; false when the sink is out of reach.
+  // Computes breadth-first levels from the source. Returns false if the sink is not reachable.
   bool search() {
     std::fill(level_.begin(), level_.end(), -1);
     queue_.assign(1, network_.source);
@@ -59,7 +59,7 @@ class Textbook {
     return level_[network_.sink] >= 0;
   }
 
-  // A blocking flow on the levels. Returns false when a path has no bound.
+  // Adds a blocking flow on the levels. Returns false if a path is unbounded.
   bool block() {
     std::fill(next_.begin(), next_.end(), 0);
     std::vector<std::int32_t> path;
@@ -97,7 +97,7 @@ class Textbook {
     }
   }
 
-  // Moves the sink side to the next breakpoint; false when there is none.
+  // Moves the sink side to the next breakpoint. Returns false if there is none.
   bool shift() {
     std::int64_t distance = kUnbounded;
     for (std::size_t i = 0; i < network_.arcs.size(); ++i) {
@@ -143,7 +143,7 @@ class Textbook {
   std::vector<std::int32_t> level_, next_, queue_;
 };
 
-/// Goes from `state` to the shortest horizon.
+/// Returns the breakpoints from `state` to the shortest horizon, and the state there.
 inline TextbookResult textbook_cut(const Network& network, State state) {
   TextbookResult result;
   Textbook textbook(network, state);

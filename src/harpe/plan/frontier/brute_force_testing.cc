@@ -13,7 +13,7 @@
 namespace harpe::plan {
 namespace {
 
-/// Seconds in units of a power of two, of which all times of a case are whole numbers.
+/// Time in units of a power of two, so that all times of a case are integers.
 __extension__ using Ticks = __int128;
 
 class TickScale {
@@ -27,7 +27,7 @@ class TickScale {
     exponent_ = std::min(exponent_, exponent);
     sum_ += std::abs(static_cast<long double>(time.value));
   }
-  /// Whether sums of all times stay within the integers.
+  /// Returns true if the sum of all times fits the integers.
   bool fits() const { return sum_ < std::ldexp(1.0L, 124 + exponent_); }
 
   Ticks exactly(Seconds time) const {
@@ -38,7 +38,7 @@ class TickScale {
     const int shift = exponent - 53 - exponent_;
     return shift >= 0 ? digits << shift : digits >> -shift;  // the digits shifted out are 0
   }
-  /// The most by which rounding may have moved the sum.
+  /// Returns the time, raised by its possible rounding error and rounded up.
   Ticks rounded_up(long double time) const {
     if (time == 0) return 0;
     const long double more = time * (1 + 16 * std::numeric_limits<long double>::epsilon());
@@ -49,11 +49,11 @@ class TickScale {
   }
 
  private:
-  int exponent_ = -70;  // fine enough for what late settings cost, which is no whole number
+  int exponent_ = -70;  // fine enough for costs of late settings, which are rounded
   long double sum_ = 0;
 };
 
-/// Effective energy of one GPU, with the size of what was added to it.
+/// Effective energy of one GPU, with the sum of the sizes of its terms.
 struct Energy {
   long double value = 0;
   long double size = 0;
@@ -115,7 +115,7 @@ class BruteForce {
   }
 
  private:
-  /// Items of a stage, and what late settings cost them by their choices.
+  /// Items of a stage, and the costs of late settings by the choices of the items.
   struct Stage {
     std::size_t first = 0, end = 0;
     std::map<std::vector<std::size_t>, std::vector<Item::Late>> late;
@@ -129,7 +129,8 @@ class BruteForce {
     }
   }
 
-  /// Fixed-time instructions without rows, and `switch`, are the plan's word.
+  /// Returns the point of an entry. `switch` and fixed-time instructions without rows have the time
+  /// and energy of the plan.
   OperatingPoint point_of(int stage, const PlannedInstruction& entry) const {
     const auto points = profile_.points(stage, entry.chunk, entry.kind);
     if (entry.kind == InstructionKind::kSwitch || points.empty())
@@ -144,7 +145,7 @@ class BruteForce {
   void collect_times() {
     scale_.add(plan_.iteration_time);
     for (const auto* times : {&plan_.transfers.forward, &plan_.transfers.backward}) {
-      // Each may be on the longest path once for every micro-batch.
+      // Each transfer may be on the longest path once for every micro-batch.
       for (int k = 0; k < plan_.micro_batches; ++k) {
         for (const Seconds time : *times) scale_.add(time);
       }
@@ -196,12 +197,12 @@ class BruteForce {
     return last;
   }
 
-  /// Of the whole pipeline, for effective energies of one GPU a stage.
+  /// Returns the energy of the whole pipeline, given the effective energy of one GPU a stage.
   long double whole(const Energy& effective, long double& rounding) const {
     const long double period = scale_.seconds(period_);
     long double blocking = 0;
     for (const Watts power : plan_.blocking_power) blocking += power.value * period;
-    // Far more than the number of roundings of a small case.
+    // The factor is far above the number of roundings of a small case.
     const long double error = 64 * std::numeric_limits<long double>::epsilon();
     rounding = std::max(rounding, error * plan_.gpus_per_stage * (effective.size + blocking));
     return plan_.gpus_per_stage * (effective.value + blocking);
@@ -229,7 +230,7 @@ class BruteForce {
   void add_fixed(int node, int stage) {
     for (const std::size_t e : work_.runs[node].entries) {
       const PlannedInstruction& entry = plan_.instructions[stage][e];
-      if (entry.kind == InstructionKind::kSwitch) continue;  // no plan has to wait for a setting
+      if (entry.kind == InstructionKind::kSwitch) continue;  // no plan must wait for a setting
       const OperatingPoint point = point_of(stage, entry);
       fixed_[node] += scale_.exactly(point.time);
       fixed_energy_ += Energy::effective(point.energy, plan_.blocking_power[stage], point.time);
@@ -247,8 +248,8 @@ class BruteForce {
       item.points.push_back(point);
     }
   }
-  /// Returns what late settings cost each item of a stage. Assignments of the whole pipeline share
-  /// those of a stage.
+  /// Returns the cost of late settings for each item of a stage. Assignments of the pipeline that
+  /// agree on the stage share the result.
   const std::vector<Item::Late>& late_of(Stage& stage, const std::vector<std::size_t>& choice) {
     std::vector<std::size_t> own(choice.begin() + static_cast<std::ptrdiff_t>(stage.first),
                                  choice.begin() + static_cast<std::ptrdiff_t>(stage.end));
@@ -313,7 +314,8 @@ class BruteForce {
     if (least) truth.optimum = whole(*least, truth.rounding);
   }
 
-  /// The plan's settings as one of the assignments, unless it runs in parts what it should not.
+  /// Adds the late costs of the plan's settings, which are one of the assignments, unless the plan
+  /// wrongly runs a whole instruction in parts.
   void add_own_late_costs(Truth& truth) {
     std::vector<const PlannedInstruction*> computations;
     each_entry([&](int, int, const PlannedInstruction& entry) {
@@ -342,7 +344,7 @@ class BruteForce {
   Ticks period_ = 0;
   std::vector<Item> items_;
   std::vector<Stage> stages_;
-  std::vector<Ticks> fixed_;  // of each node, the same in all assignments
+  std::vector<Ticks> fixed_;  // time of each node that all assignments share
   Energy fixed_energy_;
   std::vector<Ticks> durations_;     // scratch
   mutable std::vector<Ticks> ends_;  // scratch

@@ -15,7 +15,7 @@
 
 namespace harpe::plan {
 
-/// The most assignments that are tried.
+/// The greatest number of assignments that is tried.
 inline constexpr std::uint64_t kMostAssignments = std::uint64_t{1} << 18;
 
 /// The true figures of a plan, and of all plans with the same premises.
@@ -26,28 +26,27 @@ struct Truth {
   long double makespan = 0;  ///< s, of the plan
   long double period = 0;    ///< s, the makespan or the plan's iteration time if that is longer
   long double energy = 0;    ///< J, of the plan in that period, whole pipeline
-  /// J and s, of the plan if its settings come as late as the certificate says. None without a
-  /// latency.
+  /// J and s, of the plan if its settings are as late as the latency of the certificate. None
+  /// without a latency.
   std::optional<long double> late_energy = {}, late_makespan = {};
-  /// Number of assignments; 0 if there are more than `kMostAssignments`. The optimum is not known
-  /// then.
+  /// Number of assignments; 0 if there are more than `kMostAssignments` (no optimum is known).
   std::uint64_t assignments = 0;
-  /// J, the least of all assignments that end by the period. None if none of them is known to end
-  /// by then: what a late setting costs is rounded up.
+  /// J, the least of all assignments that end by the period. None if no assignment is known to end
+  /// by then, as costs of late settings are rounded up.
   std::optional<long double> optimum = {};
-  long double rounding = 0;  ///< J, the most by which energies may be wrong
+  long double rounding = 0;  ///< J, the largest error of the energies
 };
 
+/// Returns the true figures of a plan. O(assignments x (instructions + dependencies)).
 /// \param plan     accepted by `verify_plan`
 /// \param latency  of the plans that the bound holds for; null if their settings are never late
-/// O(assignments x (instructions + dependencies)).
 Truth brute_force(const Plan& plan, const Schedule& schedule, const Profile& profile,
                   const LatencyByClock* latency);
 
-/// Sets times, energies and starts of a plan, its `switch` entries, its iteration time and energy
-/// to what its settings take, so that the verifier finds nothing to refuse.
+/// Computes times, energies and starts of a plan, its `switch` entries, its iteration time and
+/// energy from its settings, so that the verifier finds nothing to refuse.
 /// \param latency     0 s for a plan whose settings are never late
-/// \param wait_until  the iteration time if the plan ends before
+/// \param wait_until  the iteration time if the plan ends earlier
 /// Returns false if the plan does not run the schedule, or has a setting that was not measured.
 bool recost(Plan& plan, const Schedule& schedule, const Profile& profile,
             const LatencyByClock& latency, Seconds wait_until);

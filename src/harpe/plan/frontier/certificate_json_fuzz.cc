@@ -1,4 +1,4 @@
-// A certificate that parses comes back the same.
+// A certificate that parses can be written, and parses back the same.
 
 #include <cstddef>
 #include <cstdint>

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::uint64_t kSeed = 20261128;
 
-/// Doubles of all sizes that fit, with all bits set at random.
+/// Returns a double of any size that fits, with random bits.
 double random_double(std::mt19937_64& random) {
   const int exponent = static_cast<int>(random() % 100) - 60;
   const double mantissa = 1 + std::ldexp(static_cast<double>(random() >> 12), -52);
@@ -47,7 +47,7 @@ TEST(Exact, SumsDoNotDependOnTheirOrder) {
   EXPECT_EQ(forwards, Exact());
 }
 
-// As fma() has it, which is rounded once.
+// Compares with fma(), which rounds only once.
 TEST(Exact, ProductsAreExact) {
   std::mt19937_64 random(kSeed);
   for (int i = 0; i < 10'000; ++i) {

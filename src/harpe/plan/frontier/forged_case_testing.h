@@ -4,7 +4,8 @@
 ///
 /// A case begins with a small pipeline and an honest proof, by the solver or by hand. The forger
 /// then changes plan, certificate, profile and schedule together, as structs or as the text of
-/// their files. What the verifier accepts is compared with what is true (brute_force_testing.h).
+/// their files. Claims that the verifier accepts are compared with the truth
+/// (brute_force_testing.h).
 
 #include <cstdint>
 #include <optional>
@@ -20,13 +21,13 @@
 
 namespace harpe::plan {
 
-/// Choices that bytes make. When there are none left, it goes on with numbers that follow from all
-/// of them.
+/// Choices made by bytes. After the last byte, choices are made by pseudo-random numbers that
+/// depend on all bytes.
 class Dice {
  public:
   explicit Dice(std::span<const std::uint8_t> bytes);
 
-  /// From 0 up to, and without, n, which is above 0.
+  /// Returns a number from 0 to n - 1. `n` must be above 0.
   int below(int n);
   bool one_in(int n) { return below(n) == 0; }
   double between(double low, double high) { return low + (high - low) * (word() * 0x1p-32); }
@@ -51,12 +52,12 @@ struct ForgedCase {
   Profile profile;
   Schedule schedule;
 
-  std::string text() const;  ///< all of it, as files
+  std::string text() const;  ///< all members, as files
 };
 
-/// A small pipeline that a plan is for.
+/// A small pipeline to plan.
 struct SmallProblem {
-  Schedule schedule;       ///< by its name, or "custom"
+  Schedule schedule;       ///< a named one, or "custom"
   Schedule full_schedule;  ///< with fixed-time instructions
   FixedTimes fixed_times;
   Transfers transfers;
@@ -66,48 +67,47 @@ struct SmallProblem {
   LatencyByClock latency;
   Seconds min_dwell;
   bool with_loops = false;  ///< most attacks are on the loops of its certificate
-  double time_unit = 1;     ///< s, the size of its times
-  double power_unit = 1;    ///< W, the size of its powers
+  double time_unit = 1;     ///< s, the scale of all times
+  double power_unit = 1;    ///< W, the scale of all powers
 };
 
 SmallProblem small_problem(Dice& dice);
 
-/// A plan with its proof, by the solver; none if the solver refuses the problem.
+/// Returns the solver's plan and proof; nullopt if the solver refuses the problem.
 std::optional<ForgedCase> solved_case(const SmallProblem& problem, Dice& dice);
-/// A plan of arbitrary settings without a certificate.
+/// Returns a plan of arbitrary settings without a certificate.
 ForgedCase case_by_hand(const SmallProblem& problem, Dice& dice);
 
-/// Replaces the certificate by one of a flow that is conserved, with or without longest times,
-/// loops and a latency.
+/// Replaces the certificate by one with a conserved flow, with or without longest times, loops and
+/// a latency.
 void forge_certificate(ForgedCase& forged, const SmallProblem& problem, Dice& dice);
-/// Changes the certificate in one way; its flow stays conserved. Forges one if there is none.
+/// Changes the certificate in one way that conserves its flow. Forges one if there is none.
 void mutate_certificate(ForgedCase& forged, const SmallProblem& problem, Dice& dice);
 /// Adds a flow that is not conserved.
 void leak_flow(ForgedCase& forged, const SmallProblem& problem, Dice& dice);
-/// Changes the premises (powers, transfers, settings, profile), and the plan so that it states what
-/// follows from them.
+/// Changes the premises (powers, transfers, settings, profile), and recomputes the plan from them.
 void mutate_premises(ForgedCase& forged, const SmallProblem& problem, Dice& dice);
 /// Changes a number or an entry of the plan in a way that the verifier should notice or prove to be
-/// harmless; the certificate likewise.
+/// harmless. `corrupt_certificate` does the same to a certificate.
 void corrupt_plan(Plan& plan, Dice& dice);
 void corrupt_certificate(Certificate& certificate, Dice& dice);
-/// Writes plan, certificate and profile, changes a few letters of one, and reads them. False if
-/// they cannot be read.
+/// Writes plan, certificate and profile, changes a few letters of one, and reads them. Returns
+/// false if they cannot be read.
 bool corrupt_files(ForgedCase& forged, Dice& dice);
 
-/// Counts of forgeries, and of those that reached the oracle.
+/// Counts of forgeries, and of the kinds of forgeries that were compared with the oracle.
 struct ForgingCounts {
   int forged = 0, accepted = 0;
-  int compared = 0;  ///< accepted with a proven bound, and an optimum that is known
-  // Of these:
+  int compared = 0;  ///< accepted with a proven bound, and the optimum is known
+  // Kinds of compared forgeries:
   int by_solver = 0, late = 0, with_loops = 0, with_longest = 0, blocking = 0, overlapped = 0,
       fused = 0, chunks = 0, fixed_times = 0, waiting = 0, near_optimum = 0;
 
   std::string text() const;
 };
 
-/// Makes forgeries of one case from bytes and has them verified. Returns a description of the first
-/// that was accepted with a claim that is not true; empty if there is none.
+/// Makes forgeries of one case from bytes and verifies them. Returns a description of the first
+/// accepted forgery with a false claim; empty if there is none.
 std::string find_accepted_forgery(std::span<const std::uint8_t> bytes, ForgingCounts& counts);
 
 }  // namespace harpe::plan

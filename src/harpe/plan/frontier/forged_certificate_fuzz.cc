@@ -1,5 +1,5 @@
-// No forged plan or certificate that the verifier accepts claims what is not true: its bound is at
-// most the least energy of all assignments, which are tried one by one.
+// Forged plans and certificates: if the verifier accepts one, its claims are true, and its bound is
+// at most the least energy of all assignments, which are tried one by one.
 
 #include <cstddef>
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace {
 
-// HARPE_FORGING_COUNTS, if set: how many forgeries were accepted, at the end.
+// Prints the counts of forgeries at the end if HARPE_FORGING_COUNTS is set.
 class Reported {
  public:
   Reported() = default;

@@ -1,4 +1,4 @@
-// Certificates without a solver: flows that are conserved, longest times, loops, latencies.
+// Certificates made without a solver: conserved flows, longest times, loops, latencies.
 
 #include <algorithm>
 #include <array>
@@ -14,13 +14,13 @@
 namespace harpe::plan {
 namespace {
 
-/// Nodes and dependencies from an event without a cause to one without an effect.
+/// Nodes and dependencies from an event without a predecessor to an event without a successor.
 struct FlowPath {
   std::vector<int> nodes;
   std::vector<int> dependencies;  ///< between one node and the next
 };
 
-/// The graph that the plan's certificate is a flow through, with the choices of each node.
+/// Forges certificates on the graph of a plan, through which the flow of a certificate runs.
 class CertificateForger {
  public:
   static std::optional<CertificateForger> make(ForgedCase& forged, const SmallProblem& problem,
@@ -140,7 +140,7 @@ class CertificateForger {
            c.sink_flow.size() == nodes && c.dependency_flow.size() == graph_.edges.size();
   }
 
-  /// Units of flow, of the size of what slowing an instruction down may save.
+  /// Returns a flow of about the power that a slower instruction may save.
   std::int64_t some_flow() {
     const double watts =
         problem_.power_unit * std::exp2(dice_.between(0, 12)) - problem_.power_unit;
@@ -161,7 +161,7 @@ class CertificateForger {
     return path;
   }
 
-  /// A path that some of the flow takes, if there is any.
+  /// Returns a path that carries flow; empty if there is none.
   FlowPath carrying_path() {
     const Certificate& c = *certificate_;
     FlowPath path;
@@ -192,7 +192,7 @@ class CertificateForger {
     for (const int node : path.nodes) c.node_flow[node] += units;
     for (const int d : path.dependencies) c.dependency_flow[d] += units;
   }
-  /// Removes a part of the least flow along the path, and returns how much.
+  /// Removes a part of the least flow along the path. Returns the removed flow.
   std::int64_t remove(const FlowPath& path, int part) {
     if (path.nodes.empty()) return 0;
     const Certificate& c = *certificate_;
@@ -220,7 +220,7 @@ class CertificateForger {
     }
   }
 
-  /// The operating points of a node.
+  /// An operating point of a node.
   struct Choice {
     Seconds time;
     Joules effective;
@@ -241,8 +241,8 @@ class CertificateForger {
     return choice.effective + certificate_->flow_unit * static_cast<double>(flow) * choice.time;
   }
 
-  /// Adds flow along the longest path at the choices that are best at the prices of the flow while
-  /// it is longer than the deadline, and takes flow away while it is shorter.
+  /// Adds flow along the longest path while it is longer than the deadline, and removes flow while
+  /// it is shorter. The path is the longest at the best choices for the prices of the flow.
   void climb(int steps) {
     std::int64_t step = some_flow();
     for (int n = 0; n < steps; ++n, step -= step / 16) {
@@ -287,7 +287,7 @@ class CertificateForger {
     return path;
   }
 
-  /// Room that a node has while all others take their fastest choices.
+  /// Returns the longest possible time of each node if all others take their fastest choices.
   std::vector<Seconds> rooms() const {
     const std::size_t nodes = graph_.nodes.size();
     std::vector<Seconds> fastest, start(nodes), end(nodes, plan_.iteration_time), room;
@@ -324,7 +324,7 @@ class CertificateForger {
     }
   }
 
-  /// Some of all pairs of paths of one or two arcs from one event to another.
+  /// Adds some of the pairs of paths of one or two arcs between the same two events as loops.
   void add_loops() {
     if (!fits()) return;
     std::vector<Dependency> dependencies;
@@ -338,8 +338,8 @@ class CertificateForger {
                          certificate_->dependency_flow[d] == 0);
     }
     const EventArcs events = event_arcs(graph_.nodes.size(), dependencies, left_out);
-    std::map<std::pair<int, int>, std::vector<std::vector<int>>> paths;  // by their two events
-    const bool to_anywhere = dice_.one_in(8);                            // which makes no loops
+    std::map<std::pair<int, int>, std::vector<std::vector<int>>> paths;  // by both end events
+    const bool to_anywhere = dice_.one_in(8);                            // gives invalid loops
     const auto add_path = [&](std::vector<int> path) {
       const int end = to_anywhere ? 0 : events.head[path.back()];
       paths[{events.tail[path.front()], end}].push_back(std::move(path));
@@ -456,7 +456,7 @@ class CertificateForger {
   RulesGraph graph_;
   std::vector<int> order_;
   std::vector<std::vector<int>> out_;  // dependencies of each node
-  Seconds length_;                     // of the path found last
+  Seconds length_;                     // of the longest path found last
 };
 
 }  // namespace

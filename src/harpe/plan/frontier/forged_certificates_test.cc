@@ -1,5 +1,5 @@
-// Forgeries of small cases, by seed: what the verifier accepts is true. forged_certificate_fuzz.cc
-// goes on from there.
+// Forgeries of small cases, by seed: claims that the verifier accepts are true.
+// forged_certificate_fuzz.cc searches further.
 
 #include <gtest/gtest.h>
 
@@ -27,7 +27,7 @@ TEST(ForgedCertificates, NoneProvesMoreThanTheLeastEnergyOfAllAssignments) {
     const std::string lie = find_accepted_forgery(random_bytes(seed), counts);
     ASSERT_EQ(lie, "") << "seed " << seed;
   }
-  // Refused forgeries show nothing: enough of every kind have to reach the oracle.
+  // Refused forgeries show nothing, so enough of every kind must be compared with the oracle.
   const int least = static_cast<int>(cases) / 60;
   EXPECT_GT(counts.compared, 60 * least) << counts.text();
   EXPECT_GT(counts.near_optimum, 25 * least) << counts.text();

@@ -40,8 +40,8 @@ int Dice::below(int n) {
 
 namespace {
 
-/// Inserts a `send` behind each forward and backward whose result crosses to another stage, and its
-/// `recv` ahead of the instruction that needs it.
+/// Inserts a `send` after each forward and backward whose result crosses to another stage, and its
+/// `recv` before the instruction that needs it.
 Schedule with_messages(Schedule schedule) {
   const auto crosses = [&](int from, int to) {
     return to >= 0 && to < schedule.parts() && schedule.placement[from] != schedule.placement[to];
@@ -71,7 +71,7 @@ Schedule small_schedule(Dice& dice) {
     const char* name;
     int stages, micro_batches, chunks;
   };
-  // As many micro-batches as some ask for at least.
+  // Some schedules need at least this many micro-batches.
   static constexpr std::array kShapes{
       Shape{"1f1b", 1, 3, 1},           Shape{"1f1b", 2, 2, 1},
       Shape{"1f1b", 2, 3, 1},           Shape{"1f1b", 3, 2, 1},
@@ -118,7 +118,7 @@ Transfers small_transfers(const SmallProblem& problem, Dice& dice) {
     }
   }
   if (!Pipeline::build(problem.full_schedule, transfers).ok())
-    transfers.mode = Transfers::Mode::kOverlapped;  // blocking ones may wait in a circle
+    transfers.mode = Transfers::Mode::kOverlapped;  // blocking transfers may deadlock
   return transfers;
 }
 
@@ -133,7 +133,7 @@ LatencyByClock small_latency(const SmallProblem& problem, Dice& dice) {
   return LatencyByClock(std::move(entries));
 }
 
-/// Draws operating points, any cloud of them.
+/// Draws any cloud of operating points.
 class PointMaker {
  public:
   PointMaker(const SmallProblem& problem, Dice& dice)
@@ -167,7 +167,7 @@ class PointMaker {
     point.time = Seconds{time * problem_.time_unit};
     point.energy = Joules{energy * energy_unit};
     if (style_ != 3 || before.empty()) return point;
-    // As near to another point as numbers allow, or the same.
+    // As near to another point as doubles allow, or equal to it.
     const OperatingPoint& near = before[static_cast<std::size_t>(dice_.below(2)) % before.size()];
     const auto beside = [&](double value) {
       const int way = dice_.below(3);
@@ -184,7 +184,7 @@ class PointMaker {
   bool has_knobs_;
 };
 
-/// A row for the weight gradient on every chunk.
+/// Returns a profile with a row for the weight gradient of every chunk.
 Profile weight_rows(const Schedule& schedule) {
   std::vector<InstructionProfile> entries;
   for (int part = 0; part < schedule.parts(); ++part) {
@@ -196,7 +196,7 @@ Profile weight_rows(const Schedule& schedule) {
   return Profile(std::move(entries), true);
 }
 
-/// Rows for what the schedule runs, within a number of assignments.
+/// Returns rows for the schedule's instructions, within a number of assignments.
 Profile small_profile(const SmallProblem& problem, Dice& dice) {
   using Key = std::tuple<int, int, InstructionKind>;
   const Schedule& schedule = problem.full_schedule;
@@ -220,7 +220,7 @@ Profile small_profile(const SmallProblem& problem, Dice& dice) {
         use(stage, half, 1);
     }
   }
-  // Some have as many assignments as are tried at most, most far fewer.
+  // Some have about the greatest number of assignments that is tried, most have far fewer.
   double bits = dice.one_in(50) ? 17.9 : 6 + dice.below(6);
   PointMaker maker(problem, dice);
   std::vector<InstructionProfile> entries;
@@ -311,7 +311,7 @@ ForgedCase case_by_hand(const SmallProblem& problem, Dice& dice) {
   plan.gpus_per_stage = problem.gpus_per_stage;
   plan.blocking_power = problem.blocking_power;
   plan.transfers = problem.transfers;
-  const int way = dice.below(3);  // the first point, the last, any
+  const int way = dice.below(3);  // 0: the first point, 1: the last, 2: any
   const bool in_halves = dice.one_in(32);
   for (int stage = 0; stage < schedule.stages; ++stage) {
     auto& list = plan.instructions.emplace_back();
@@ -361,7 +361,7 @@ std::optional<ForgedCase> solved_case(const SmallProblem& problem, Dice& dice) {
       .effort = Effort::kQuick, .switch_latency = problem.latency, .min_dwell = problem.min_dwell};
   if (dice.one_in(3)) options.switch_latency = {};
   ForgedCase solved = case_by_hand(problem, dice);
-  // Searching under late changes takes long, and a proof holds for any plan.
+  // A search with late changes takes long, and a proof holds for any plan.
   if (dice.one_in(options.switching() ? 16 : 2)) {
     const auto plan = plan_by_solver(*frontier, options, dice);
     if (!plan.ok()) return std::nullopt;

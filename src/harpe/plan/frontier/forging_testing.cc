@@ -1,4 +1,4 @@
-// Has forgeries verified, and compares what is accepted with what is true.
+// Verification of forgeries, and comparison of accepted claims with the truth.
 
 #include <algorithm>
 #include <array>
@@ -15,7 +15,8 @@
 namespace harpe::plan {
 namespace {
 
-/// The claims of an accepted plan against the truth; the first that is not true, or empty.
+/// Compares the claims of an accepted plan with the truth. Its functions return the first false
+/// claim, or "".
 class Judge {
  public:
   Judge(const ForgedCase& forged, const Verification& found, const Truth& truth)
@@ -40,10 +41,10 @@ class Judge {
   }
 
   std::string lie_of_plan() const {
-    // What the verifier allows for numbers that were summed in another order (verify_parts.h).
+    // The verifier's tolerance for numbers that were summed in another order (verify_parts.h).
     constexpr long double kAllowed = 2e-9;
     const long double energy = plan_.iteration_energy.value, time = plan_.iteration_time.value;
-    // Both are rounded up to the next double.
+    // The energy and the makespan found are rounded up to the next double.
     constexpr long double kUp = 0x1p-52L;
     const long double above = kUp * std::abs(truth_.energy) + 0x1p-1000L;
     if (found_.energy.value < truth_.energy - truth_.rounding ||
@@ -70,8 +71,8 @@ class Judge {
     if (truth_.optimum && claimed > *truth_.optimum + 2e-9L * std::abs(claimed) + truth_.rounding)
       return differ("the plan's lower bound", claimed, *truth_.optimum);
     if (!truth_.late_energy) return {};
-    // The verifier neglects what a late setting costs below 1e-18 J and a picosecond, and takes a
-    // plan's word for a billionth of the rest.
+    // The verifier neglects costs of late settings below 1e-18 J and 1 ps, and accepts a relative
+    // error of a billionth in the plan's numbers.
     const long double allowed = 2e-9L * std::abs(*truth_.late_energy) + 1e3L * truth_.rounding +
                                 plan_.gpus_per_stage * (2e-9L * energies() + 1e-18L * entries());
     if (truth_.energy < *truth_.late_energy - allowed)
@@ -132,10 +133,10 @@ void count(ForgingCounts& counts, const ForgedCase& forged, const Verification& 
 
 struct Outcome {
   bool accepted = false;
-  std::string lie = {};  ///< with the case, if it was accepted and claims what is not true
+  std::string lie = {};  ///< the false claim and the case, if it was accepted with one
 };
 
-/// As `harpe verify` does it: with the schedule by its name, or the one given.
+/// Verifies a case as `harpe verify` does: with the schedule of its name, or else the given one.
 Outcome outcome_of(const ForgedCase& forged, bool by_solver, ForgingCounts& counts) {
   ++counts.forged;
   const auto named = named_schedule(forged.plan);
@@ -186,12 +187,12 @@ std::string find_accepted_forgery(std::span<const std::uint8_t> bytes, ForgingCo
   ForgedCase forged = by_solver ? *std::move(solved) : case_by_hand(problem, dice);
   if (!by_solver) forge_certificate(forged, problem, dice);
   Outcome outcome = outcome_of(forged, by_solver, counts);
-  // Without these, whose cost has to be proven the least, any flow will do.
+  // The flow must prove that starts and ends have the least cost. Without them any flow will do.
   if (forged.certificate && !dice.one_in(4)) {
     forged.certificate->start.clear();
     forged.certificate->end.clear();
   }
-  ForgedCase accepted = forged;  // the last one that was, if any
+  ForgedCase accepted = forged;  // the last accepted case, if any
   for (int n = 1 + dice.below(8); n > 0 && outcome.lie.empty(); --n) {
     for (int k = 1 + dice.below(3); k > 0; --k) {
       if (dice.one_in(3)) {
@@ -206,7 +207,7 @@ std::string find_accepted_forgery(std::span<const std::uint8_t> bytes, ForgingCo
     if (dice.one_in(8) && attempt.certificate) corrupt_certificate(*attempt.certificate, dice);
     if (dice.one_in(8) && !corrupt_files(attempt, dice)) continue;
     outcome = outcome_of(attempt, by_solver, counts);
-    // A case that is refused for one reason would be refused for it in every later step.
+    // A refused case would be refused for the same reason in every later step.
     if (outcome.accepted) {
       accepted = forged;
     } else {

@@ -50,7 +50,7 @@ TEST(Frontier, EveryPlanAndBoundIsAcceptedByTheChecker) {
   }
 }
 
-// Least effective energy of all assignments that end by a deadline, by trying each.
+// Returns the least effective energy of all assignments that end by a deadline, by trying each.
 double brute_force(const Pipeline& pipeline, const Profile& profile, Watts power,
                    Seconds deadline) {
   std::vector<std::span<const OperatingPoint>> options;
@@ -104,7 +104,7 @@ TEST(Frontier, PlansOfSmallPipelinesAreOptimalOrNearlySo) {
   EXPECT_LT(excess / plans, 0.0003);
 }
 
-// With enough instructions for loops that share some.
+// With enough instructions for loops that share arcs.
 TEST(Frontier, NoPlanIsBelowTheTightBound) {
   constexpr Case kSmall[] = {{"1f1b", 2, 3, 1, false},
                              {"gpipe", 3, 2, 1, false},

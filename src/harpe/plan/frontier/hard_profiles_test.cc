@@ -1,6 +1,6 @@
 // Plans of profiles at the edge of what is measured: few clocks, equal times, equal energies,
-// stages and instructions of very different length. What is promised of plans is promised of these,
-// too; of the smallest, every assignment of clocks is tried.
+// stages and instructions of very different length. All guarantees for plans hold for these, too.
+// For the smallest profiles, every assignment of clocks is tried.
 
 #include <gmock/gmock.h>
 
@@ -21,7 +21,7 @@ using testing::IsEmpty;
 
 constexpr Watts kBlockingPower{80};
 
-/// An instruction before anything is done to it.
+/// The points of an instruction, to be changed.
 struct Curve {
   int stage;
   InstructionKind kind;
@@ -30,7 +30,7 @@ struct Curve {
 
 struct HardProfile {
   const char* name;
-  /// What makes it hard.
+  /// Changes the points of an instruction to make the profile hard.
   void (*change)(const Curve& curve);
   int clocks = 4;
 };
@@ -87,7 +87,7 @@ constexpr HardProfile kHardProfiles[] = {
        double nearly = 1;
        for (OperatingPoint& p : curve.points) p.energy = Joules{10 * (nearly += 1e-7)};
      }},
-    // Then no clock saves anything but by the time that its stage need not wait.
+    // Then a choice of clocks changes the energy almost only through the iteration time.
     {"effective_energies_nearly_equal",
      [](const Curve& curve) {
        double nearly = 1;
@@ -104,7 +104,7 @@ constexpr HardProfile kHardProfiles[] = {
      }},
 };
 
-/// Time falls and power rises with the clock, with noise, so that no two curves are alike.
+/// Returns a profile: times fall and powers rise with the clock. Noise makes all curves differ.
 Profile profile_of(const HardProfile& hard, int stages, int clocks, std::uint64_t seed) {
   std::mt19937_64 random(seed);
   const auto noise = [&] { return 1 + 0.02 * static_cast<double>(random() % 1000) / 1000; };
@@ -141,7 +141,7 @@ Planned planned_of(const HardProfile& hard, int stages, int micro_batches, int c
   return {std::move(schedule), std::move(frontier)};
 }
 
-/// From the fastest iteration to one past that of least energy.
+/// Returns deadlines from the fastest iteration to beyond the iteration of least energy.
 std::vector<Seconds> deadlines_of(const Frontier& frontier) {
   const Seconds span = frontier.least_energy_time() - frontier.min_time();
   std::vector<Seconds> deadlines = {frontier.min_time()};
@@ -150,10 +150,10 @@ std::vector<Seconds> deadlines_of(const Frontier& frontier) {
   return deadlines;
 }
 
-// Long enough that stages wait, and short where sanitizers make it slow.
+// Enough micro-batches that stages wait, but few under the slow sanitizers.
 constexpr int kMicroBatches = HARPE_UNDER_SANITIZERS ? 3 : 6;
-constexpr double kRounding = 1e-9;  // nanoseconds of seconds, and sums of doubles
-constexpr double kSearched = 1e-3;  // what a search may leave where clocks are few
+constexpr double kRounding = 1e-9;  // of seconds to nanoseconds, and of sums of doubles
+constexpr double kSearched = 1e-3;  // gap that a search may leave if clocks are few
 
 void expect_holds(const Plan& plan, Seconds deadline, const Planned& planned) {
   EXPECT_LE(plan.iteration_time.value, deadline.value * (1 + kRounding));
@@ -203,10 +203,10 @@ TEST_P(HardProfiles, GetPlansAlongTheFrontierThatHold) {
   for (std::size_t i = 0; i < plans.size(); ++i) expect_holds(plans[i], deadlines[i], planned);
 }
 
-/// What the best of all assignments needs that end by a deadline.
+/// Energy of the best of all assignments that end by a deadline.
 struct Optimum {
   Joules energy{std::numeric_limits<double>::infinity()};
-  Joules energy_until_deadline = energy;  ///< its GPUs wait until then
+  Joules energy_until_deadline = energy;  ///< if the GPUs wait until then
 };
 
 std::vector<Optimum> optima(const Planned& planned, const std::vector<Seconds>& deadlines) {

@@ -1,4 +1,4 @@
-// Plans from profiles whose points have more than a clock.
+// Plans of profiles whose points have knobs in addition to a clock.
 
 #include <gmock/gmock.h>
 
@@ -24,8 +24,8 @@ using testing::Not;
 const Knobs kOverlap{.label = *Label::of("sm12_overlap")};
 const Knobs kSlowMemory{.memory_clock = {810}, .power_limit = {250}};
 
-/// Instructions of `stages` stages at `clocks` with each of `knobs`, which act a little differently
-/// on every point.
+/// Returns a profile of `stages` stages at `clocks` with each of `knobs`, whose effect differs a
+/// little from point to point.
 Profile knob_profile(std::uint64_t seed, int stages, const std::vector<Knobs>& knobs,
                      const std::vector<int>& clocks = {900, 1050, 1200, 1350}) {
   std::mt19937_64 random(seed);
@@ -68,7 +68,8 @@ std::vector<std::string> diagnostics(const Plan& plan, const Frontier& frontier)
   return verify_plan(plan, frontier.profile(), &certificate).diagnostics;
 }
 
-/// Least energy of all assignments that end by `deadline` and wait until then, by trying each.
+/// Returns the least energy of all assignments that end by `deadline` and wait until then, by
+/// trying each.
 double brute_force(const Frontier& frontier, Seconds deadline) {
   const Pipeline& pipeline = frontier.pipeline();
   std::vector<std::span<const OperatingPoint>> points;
@@ -121,7 +122,7 @@ TEST(KnobPlans, AreNearlyOptimalAndNowhereWorseThanWithEachSetOfKnobsAlone) {
   EXPECT_LT(excess / plans, 0.0003);
 }
 
-/// Every setting as a clock of its own, in the same order.
+/// Returns the profile with a separate clock for every setting, in the same order.
 Profile with_clocks_for_settings(const Profile& profile,
                                  std::map<InstructionSetting, Megahertz>& clock_of) {
   std::vector<InstructionProfile> entries(profile.entries().begin(), profile.entries().end());
@@ -209,14 +210,15 @@ TEST(KnobPlans, ComeBackFromTheirSettings) {
   }
 }
 
-/// One stage whose forward was measured without knobs alone, its backward with `backward`, too.
+/// Returns a profile of one stage: the forward was measured only without knobs, the backward also
+/// with `backward`.
 Profile two_kinds(const Knobs& backward) {
   const OperatingPoint plain{{1200}, {0.1}, {30}};
   return Profile({{0, 0, InstructionKind::kForward, {plain}},
                   {0, 0, InstructionKind::kBackward, {plain, {{1200}, {0.06}, {20}, backward}}}});
 }
 
-/// One forward without knobs and one backward with them.
+/// Returns a plan of one forward without knobs and one backward with them.
 Plan two_instructions(const Knobs& backward, Seconds latency) {
   const Frontier frontier =
       must(characterize(one_f_one_b({.stages = 1, .micro_batches = 1}), two_kinds(backward), {}));
@@ -229,7 +231,7 @@ TEST(KnobPlans, ALateKnobCostsWhatTheOldOneTakesLonger) {
     const Plan late = two_instructions(knobs, 0.02_s);
     EXPECT_EQ(late.clock_changes(), 2);
     // A share of 0.02 / 0.1 of the backward runs without the knobs, at 0.1 s instead of 0.06 s. The
-    // forward, which was measured without any knobs alone, costs no more.
+    // forward costs no more, as it was measured only without knobs.
     EXPECT_NEAR(late.iteration_time.value, 0.1 + 0.06 + 0.2 * 0.04, 1e-9);
     EXPECT_NEAR(late.iteration_energy.value, 30 + 20 + 0.2 * 10, 1e-6);
     EXPECT_NEAR(two_instructions(knobs, 0_s).iteration_time.value, 0.16, 1e-9);
@@ -249,13 +251,13 @@ TEST(AtSetting, InterpolatesBetweenPointsWithTheSameKnobs) {
                                               {{1000}, {0.2}, {40}, kOverlap},
                                               {{1500}, {0.9}, {90}},
                                               {{2000}, {0.1}, {50}, kOverlap}};
-  // Half way in 1 / clock.
+  // 1333 MHz is half way in 1 / clock.
   const OperatingPoint between = at_setting(points, {{1333}, kOverlap}).value();
   EXPECT_NEAR(between.time.value, 0.15, 1e-4);
   EXPECT_EQ(between.knobs, kOverlap);
   EXPECT_EQ(at_setting(points, {{900}, kOverlap})->time, 0.2_s);
   EXPECT_EQ(at_setting(points, {{2000}, {}})->time, 0.9_s);
-  // All-max of these has the overlap.
+  // The all-max point of these has the overlap.
   EXPECT_EQ(at_setting(points, {{2500}, kSlowMemory})->time, 0.1_s);
 }
 

@@ -1,4 +1,4 @@
-// Plans whose clocks come late, and what they cost at least.
+// Plans whose clocks come late, and lower bounds of their energy.
 
 #include <gtest/gtest.h>
 
@@ -18,7 +18,7 @@
 namespace harpe::plan {
 namespace {
 
-// Clocks in force along a stage of a plan, and where they change.
+// A change of the clock along a stage of a plan.
 struct Change {
   Seconds at;
   bool late_cost_is_known;
@@ -101,7 +101,7 @@ TEST(LateClocks, TheFastestPlanWithLateClocksIsNoSlowerThanAllMax) {
   EXPECT_LE(same.iteration_energy.value, fastest.iteration_energy.value * (1 + 1e-9));
 }
 
-/// Smooth times and energies at a few clocks; the highest ones differ from instruction to
+/// Returns smooth times and energies at a few clocks. The highest clocks differ from instruction to
 /// instruction.
 Profile ragged_profile(Random& random, int stages, int clocks) {
   std::vector<InstructionProfile> entries;
@@ -145,7 +145,7 @@ TEST(LateClocks, ChangesBetweenHighestClocksThatDifferAreLateToo) {
   }
 }
 
-/// Makespan and effective energy of all assignments when clocks are late, by trying each.
+/// Returns makespan and effective energy of all assignments with late clocks.
 std::vector<std::pair<double, double>> all_with_late_clocks(const Pipeline& pipeline,
                                                             const Profile& profile, Watts power,
                                                             Seconds latency) {
@@ -179,7 +179,7 @@ std::vector<std::pair<double, double>> all_with_late_clocks(const Pipeline& pipe
 
 TEST(LateClocks, PlansWithLateClocksAreTheFastestAndNearlyOptimal) {
   const Watts power{60};
-  // Forwards take 0.03 to 0.06 s: the last two can outlast one, the last one two.
+  // Forwards take 0.03 to 0.06 s: the last two latencies can outlast one forward, the last one two.
   constexpr double kLatencies[] = {0.01, 0.04, 0.09};
   double excess = 0, below = 0, free_below = 0;
   int plans = 0;
@@ -222,7 +222,8 @@ TEST(LateClocks, PlansWithLateClocksAreTheFastestAndNearlyOptimal) {
   EXPECT_LT(below, 0.5 * free_below);
 }
 
-/// One stage with one micro-batch: a forward at 1000 MHz, and a backward of the points given.
+/// Returns the frontier of one stage and one micro-batch: a forward at 1000 MHz, and a backward
+/// with the given points.
 Frontier one_forward_and(std::vector<OperatingPoint> backward) {
   Profile profile({{0, 0, InstructionKind::kForward, {{1000_MHz, 0.1_s, 10_J}}},
                    {0, 0, InstructionKind::kBackward, std::move(backward)}});
@@ -245,8 +246,8 @@ TEST(LateClocks, ALateClockCostsWhatTheOldOneTakesLonger) {
 }
 
 TEST(LateClocks, ADeadlineThatNoSettingsMeetIsInfeasible) {
-  // The backward was not measured at the forward's clock, the lowest of the stage. Its change
-  // always comes late, so that it never takes its 0.2 s.
+  // The backward was not measured at the forward's clock, the lowest of the stage. Its change of
+  // clock is always late, so that it takes more than 0.2 s.
   const Frontier frontier = one_forward_and({{1100_MHz, 0.4_s, 50_J}, {1200_MHz, 0.2_s, 60_J}});
   const PlanOptions options{.switch_latency = 0.1_s};
   const Result<Plan> impossible = frontier.plan(0.31_s, options);
@@ -255,7 +256,7 @@ TEST(LateClocks, ADeadlineThatNoSettingsMeetIsInfeasible) {
   EXPECT_NEAR(frontier.plan(0.36_s, options).value().iteration_time.value, 0.35, 1e-9);
 }
 
-/// A frontier of a pipeline too large for branch and bound, with few and coarse clocks.
+/// Returns the frontier of a pipeline too large for branch and bound, with few and coarse clocks.
 Frontier ragged_frontier(unsigned seed, int stages, int micro_batches) {
   Random random(seed + 4100);
   return characterize(one_f_one_b({.stages = stages, .micro_batches = micro_batches}),
@@ -314,7 +315,7 @@ TEST(SteadyPlans, AreNoneIfForwardsOfAStageHaveNoClockInCommon) {
 
 TEST(LateFrontier, EveryPlanIsAsGoodAsWhatItsDeadlineAloneFinds) {
   constexpr int kPlans = 8;
-  constexpr double kBeside = 0.002;  // of energy, that a single question may find beside it
+  constexpr double kBeside = 0.002;  // share of energy that a search for one deadline may save
   for (unsigned seed = 0; seed < seeds(2); ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     const Frontier frontier = ragged_frontier(seed, 3, 8);
@@ -337,14 +338,14 @@ TEST(LateFrontier, EveryPlanIsAsGoodAsWhatItsDeadlineAloneFinds) {
       EXPECT_LE(along[i].iteration_energy.value, alone.iteration_energy.value * (1 + kBeside));
       EXPECT_LE(bounds[i].value, alone.iteration_energy.value * (1 + 1e-12));
       EXPECT_GE(bounds[i], frontier.lower_bound(times[i]) * (1 - 1e-12));
-      // Ten flows prove nearly what one that was found for the deadline does.
+      // Bounds from ten flows are nearly as high as the bound from a flow for the deadline.
       EXPECT_GE(bounds[i].value, frontier.tight_lower_bound(times[i], options).value * 0.99);
     }
   }
 }
 
 TEST(LateFrontier, FindsAPlanByTheTimeOfTheFastestOne) {
-  // The search for the fastest plan found one here that ends 3 us before all that it began from.
+  // Here the search for the fastest plan found a plan that is 3 us faster than all initial plans.
   const Profile profile = synthesize({.gpu = "a100-sxm", .stages = 8}).value();
   const Frontier frontier = characterize(one_f_one_b({.stages = 8, .micro_batches = 12}), profile,
                                          {.blocking_power = 80_W})
@@ -430,7 +431,7 @@ TEST(LateCertificate, ProvesTheBoundThatPlansComeNear) {
           parse_certificate_json(certificate_json(one.certificate), "c.json").value();
       EXPECT_EQ(read.latency, latency);
       EXPECT_EQ(certificate_json(read), certificate_json(one.certificate));
-      // The later clocks come, the higher it is at one time.
+      // For the same time, the bound is higher if clocks come later.
       const Joules here = one.frontier.tight_lower_bound(one.frontier.min_time() * 1.1,
                                                          {.switch_latency = latency});
       EXPECT_GE(here, before * (1 - 1e-4));
@@ -440,7 +441,7 @@ TEST(LateCertificate, ProvesTheBoundThatPlansComeNear) {
 }
 
 TEST(LateCertificate, ProvesWhatClocksCostThatOutlastInstructions) {
-  // Computations take from 0.03 s on.
+  // Computations take 0.03 s or longer.
   Joules before{0};
   for (const Seconds latency : {0.03_s, 0.06_s, 0.12_s}) {
     const ProvenPlan one = proven_plan(latency, 1.05);

@@ -15,7 +15,7 @@
 namespace harpe::plan {
 namespace {
 
-/// Iterations of a plan one after another, in which each change comes into force when a draw says.
+/// Replays iterations of a plan in which each change comes into force after a random delay.
 class LandingReplay {
  public:
   /// \param draw  returns a share of the latency
@@ -62,7 +62,7 @@ class LandingReplay {
  private:
   struct Stage {
     Megahertz in_force, asked;
-    std::vector<std::pair<double, Megahertz>> landings = {};  // in the order asked
+    std::vector<std::pair<double, Megahertz>> landings = {};  // in order of the requests
   };
 
   double run(Stage& stage, const PlannedInstruction& i, int s, double start, Outcome& outcome) {
@@ -110,7 +110,7 @@ TEST(LateLandings, NoDrawOfDelaysBreaksThePlansTimeOrEnergy) {
     const Profile profile = random_profile(random, c.stages, c.chunks, 6, c.split);
     const Pipeline pipeline = random_pipeline(random, c);
     const Frontier frontier = characterize(pipeline, profile, {.blocking_power = 40_W}).value();
-    // Up to ten times as long as the shortest computation.
+    // Latencies of up to ten times the shortest computation.
     const PlanOptions options{
         .effort = Effort::kQuick,
         .switch_latency = LatencyByClock({{900_MHz, Seconds{random.between(0.001, 0.05)}},
@@ -142,7 +142,7 @@ TEST(LateSettings, AreOldUntilTheLatencyOfWhatWasAskedForHasPassed) {
   ASSERT_EQ(state.old().size(), 1U);
   EXPECT_EQ(state.old()[0].setting, 1);
   EXPECT_NEAR(state.old()[0].left, 0.01, 1e-12);
-  state.ask(2, 0.03_s);  // is asked for already
+  state.ask(2, 0.03_s);  // is already requested
   EXPECT_NEAR(state.old()[0].left, 0.01, 1e-12);
   state.pass(0.02_s);
   EXPECT_TRUE(state.old().empty());
@@ -154,21 +154,21 @@ TEST(LateSettings, EndAsSoonAsALaterSettingMustBeInForce) {
   state.ask(3, 0.01_s);
   ASSERT_EQ(state.old().size(), 2U);
   for (const LateSettings::Old& old : state.old()) EXPECT_NEAR(old.left, 0.01, 1e-12);
-  state.ask(1, 0.02_s);  // one of the old ones
+  state.ask(1, 0.02_s);  // an old setting
   ASSERT_EQ(state.old().size(), 2U);
   EXPECT_EQ(state.old()[0].setting, 2);
   EXPECT_NEAR(state.old()[0].left, 0.01, 1e-12);
   EXPECT_EQ(state.old()[1].setting, 3);
   EXPECT_NEAR(state.old()[1].left, 0.02, 1e-12);
-  state.ask(4, 0_s);  // comes at once
+  state.ask(4, 0_s);  // in force at once
   EXPECT_TRUE(state.old().empty());
 }
 
 TEST(LateSettings, TheCostliestOldSettingCountsAtEachMoment) {
-  // 0.1 of 0.2 s at 5 more, then 0.1 of 0.4 s at 6 more.
+  // 0.1 s of 0.2 s at an extra cost of 5, then 0.1 s of 0.4 s at an extra cost of 6.
   std::vector<AtOldSetting> old{{0.2, 0.4, 6}, {0.1, 0.2, 5}};
   EXPECT_NEAR(most_more(old), 2.5 + 1.5, 1e-12);
-  // Never more than the whole instruction at one of them.
+  // At most the extra cost of the whole instruction at one of the settings.
   old = {{5, 0.4, 6}, {0.1, 0.2, 5}};
   EXPECT_NEAR(most_more(old), 6, 1e-12);
   old = {{0.1, 0.2, -5}};

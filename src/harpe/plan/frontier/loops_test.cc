@@ -1,4 +1,4 @@
-// What loops lose, however it is shared, against trying every choice.
+// The loss of loops for any sharing, compared with trying every choice.
 
 #include "harpe/plan/frontier/loops.h"
 
@@ -37,8 +37,8 @@ double shared_evenly(const std::vector<CertificateLoop>& loops, const std::vecto
 }
 
 TEST(Loops, LoseWhatIsLeastForBothPaths) {
-  // 1.0 s beside 1.1 s: the first waits for 1 J, or runs at 1.2 s for 0.4 J, for which the second
-  // waits for 2 J, or at 1.08 s for 0.3 J and waits for 0.2 J.
+  // Arc 0 of 1.0 s is parallel to arc 1 of 1.1 s. Arc 0 waits, for 1 J; or it takes 1.2 s for 0.4
+  // J, and arc 1 waits, for 2 J; or it takes 1.08 s for 0.3 J and waits, for 0.2 J.
   const std::vector<LossyArc> arcs{
       arc(10, {{1.0_s, 0_J}, {1.08_s, Joules{0.3}}, {1.2_s, Joules{0.4}}}),
       arc(20, {{1.1_s, 0_J}})};
@@ -51,7 +51,7 @@ TEST(Loops, ThatAreNoneLoseNothing) {
 }
 
 TEST(Loops, PayForWaitingOnceWhereTwoShareAnArc) {
-  // Arc 0 is 0.1 s too short in both loops: half of its price in each.
+  // Arc 0 is 0.1 s too short in both loops, at half of its price in each.
   const std::vector<LossyArc> arcs{arc(10, {{1.0_s, 0_J}}), arc(50, {{1.1_s, 0_J}}),
                                    arc(50, {{1.1_s, 0_J}})};
   const std::vector<CertificateLoop> loops{loop({0}, {1}), loop({0}, {2})};
@@ -78,8 +78,8 @@ std::vector<LossyArc> random_arcs(Random& random, std::size_t n, std::size_t cho
   return arcs;
 }
 
-// The least of all choices, each arc being the same in all its loops, and each loop waiting at its
-// share of the least price on a path.
+// Returns the least loss of all choices. Each arc has the same choice in all its loops, and each
+// loop waits at its share of the least price on a path.
 double by_trying_all(const std::vector<CertificateLoop>& loops, const std::vector<LossyArc>& arcs) {
   std::vector<double> uses(arcs.size(), 0);
   for (const CertificateLoop& one : loops) {
@@ -111,7 +111,7 @@ double by_trying_all(const std::vector<CertificateLoop>& loops, const std::vecto
   }
 }
 
-// What shares do for random arcs of some loops, over all seeds.
+// Losses of loops with random arcs, summed over all seeds.
 struct Found {
   double even = 0, shared = 0, by_trying = 0;
 };
@@ -149,7 +149,7 @@ Found found_by_sharing(const std::vector<CertificateLoop>& loops, std::size_t ar
 // Arcs 1 and 2 are each in two loops, arc 3 in three.
 const std::vector<CertificateLoop> kTree{loop({0, 1}, {2}), loop({1}, {3, 4}), loop({5}, {2}),
                                          loop({3}, {6}), loop({7}, {3})};
-// Arcs 0, 1 and 4 are each in two.
+// Arcs 0, 1 and 4 are each in two loops.
 const std::vector<CertificateLoop> kCircle{loop({0, 1}, {2}), loop({1}, {3, 4}), loop({4}, {5, 0})};
 
 TEST(Loops, InATreeLoseNearlyTheLeastWhenTheyShareWell) {
@@ -172,17 +172,17 @@ TEST(Loops, LoseWhatIsProvenAlsoAtChoicesThatTakeNoPartInSharing) {
 }
 
 TEST(Loops, CountWhatIsMovedByTheTimeOfAChoice) {
-  // Each loop loses 0.5 J with arc 0 at 1.1 s, and waits for 1 J with it at 1.0 s.
+  // Each loop loses 0.5 J if arc 0 takes 1.1 s, and 1 J of waiting if it takes 1.0 s.
   const std::vector<LossyArc> arcs{arc(20, {{1.0_s, 0_J}, {1.1_s, 1_J}}), arc(50, {{1.1_s, 0_J}}),
                                    arc(50, {{1.1_s, 0_J}})};
   Certificate certificate = certificate_of({loop({0}, {1}), loop({0}, {2})});
   EXPECT_NEAR(least_loss(certificate, arcs).value, 1, 1e-12);
   certificate.loss_unit = Joules{0.25};
-  // At 1.1 s the first loses 0.25 J now and the second 0.75, and each still 1 J at 1.0 s.
+  // Now at 1.1 s the first loop loses 0.25 J and the second 0.75 J. At 1.0 s each still loses 1 J.
   certificate.transfers = {
       {.arc = 0, .giver = 0, .taker = 1, .from = {1'050'000'000}, .moved = {1}}};
   EXPECT_NEAR(least_loss(certificate, arcs).value, 1, 1e-12);
-  // At 1.0 s the first loses 2 J and the second nothing.
+  // At 1.0 s the first loop loses 2 J and the second nothing.
   certificate.transfers = {
       {.arc = 0, .giver = 1, .taker = 0, .from = {0, 1'050'000'000}, .moved = {4, 0}}};
   EXPECT_NEAR(least_loss(certificate, arcs).value, 0.5, 1e-12);
@@ -202,8 +202,8 @@ TEST(Loops, OfAPipelineLieBetweenNeighbouringStages) {
   std::vector<LossyArc> arcs(nodes, arc(1, {{1.0_s, 0_J}, {1.1_s, 0_J}}));
   arcs.resize(nodes + dependencies.size(), arc(1, {{0_s, 0_J}}));
   const std::vector<CertificateLoop> loops = find_loops(events, arcs);
-  // Forward and backward of one stage beside backward and forward of the next, micro-batch by
-  // micro-batch while all stages are at work.
+  // Forward and backward of one stage are parallel to backward and forward of the next, for each
+  // micro-batch while all stages are busy.
   EXPECT_GT(loops.size(), 3U * (12 - 4));
   for (const CertificateLoop& found : loops) {
     std::vector<int> stages;

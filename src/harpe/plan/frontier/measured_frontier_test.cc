@@ -1,4 +1,4 @@
-// Harpe's plans against those of Perseus, in the model whose predictions match real GPUs.
+// Plans of Harpe and of Perseus, compared in the model whose predictions match real GPUs.
 
 #include <gmock/gmock.h>
 

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// For tests: plans of Perseus with what they took on real GPUs, and what predicts it.
+/// Plans of Perseus with their time and energy on real GPUs, and inputs for predictions, for tests.
 
 #include <gtest/gtest.h>
 
@@ -42,7 +42,7 @@ inline double number(const Row& row, const std::string& column) {
   return parse_number(row.at(column)).value();
 }
 
-/// One workload: what is needed to predict its plans, and the plans with what they took.
+/// One workload: the inputs for predictions of its plans, and the plans with their measurements.
 struct Workload {
   std::string name;
   int stages = 0;
@@ -60,7 +60,7 @@ struct Workload {
   std::vector<Run> runs;
 };
 
-/// The clocks of each run, by number.
+/// Reads the clocks of each plan, by plan number.
 inline std::map<std::string, std::vector<std::vector<Megahertz>>> read_clocks(
     const std::filesystem::path& path) {
   std::map<std::string, std::vector<std::vector<Megahertz>>> clocks;
@@ -88,7 +88,7 @@ inline Workload read_workload(const std::filesystem::path& data, const Row& cons
   for (double load; loads >> load;) workload.options.load.push_back({load});
   auto clocks = read_clocks(data / (workload.name + ".plans.json"));
   for (const Row& row : read_table(data / "measured_plans.csv")) {
-    // The others warm up the GPUs or set a power limit.
+    // Other rows warm up the GPUs or set a power limit.
     if (row.at("workload") != workload.name || row.at("kind") != "perseus") continue;
     workload.runs.push_back({.clocks = clocks.at(row.at("plan")),
                              .time = {number(row, "measured_time_s")},
@@ -99,7 +99,7 @@ inline Workload read_workload(const std::filesystem::path& data, const Row& cons
   return workload;
 }
 
-/// Every workload; none where the data is missing.
+/// Returns every workload; none if the data are missing.
 inline std::vector<Workload> measured_workloads() {
   const std::filesystem::path data = measured_data() / "sosp24" / "measured";
   if (!std::filesystem::exists(data / "constants.csv")) return {};
@@ -110,8 +110,8 @@ inline std::vector<Workload> measured_workloads() {
   return workloads;
 }
 
-/// The pipeline that ran: sender and receiver wait for each other; the transfer itself is in the
-/// fixed extra.
+/// Returns the pipeline that ran: sender and receiver wait for each other; the time of transfers is
+/// in the fixed extra.
 inline Pipeline pipeline_of(const Workload& workload) {
   const std::vector<Seconds> none(static_cast<std::size_t>(workload.stages - 1));
   return must(Pipeline::build(

@@ -146,7 +146,7 @@ TEST(ClockChanges, CountsChangesOfEachStageAndThatToTheNextIteration) {
   EXPECT_EQ(plan.clock_changes(), 2);
   plan.instructions[0][2].clock = {0};  // keeps 1200
   EXPECT_EQ(plan.clock_changes(), 2);
-  plan.instructions[1].back().clock = {1050};  // and 900 again as the next iteration begins
+  plan.instructions[1].back().clock = {1050};  // 900 again when the next iteration begins
   EXPECT_EQ(plan.clock_changes(), 4);
 }
 

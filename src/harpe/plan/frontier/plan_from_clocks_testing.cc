@@ -10,7 +10,7 @@ std::string text_of_node(int stage, InstructionKind kind) {
   return "stage " + std::to_string(stage) + " " + std::string(name(kind));
 }
 
-/// Fills in what every instruction of the pipeline takes.
+/// Chooses the operating point of every instruction of the pipeline.
 class Chooser {
  public:
   Chooser(const Pipeline& pipeline, const Profile& profile,
@@ -95,7 +95,7 @@ class Chooser {
   const Profile& profile_;
   const std::vector<std::vector<Megahertz>>& clocks_;
   const ClockPlanOptions& options_;
-  std::vector<std::pair<std::string, int>> missing_;  // and how often
+  std::vector<std::pair<std::string, int>> missing_;  // with their counts
   Diagnostics diagnostics_;
 };
 

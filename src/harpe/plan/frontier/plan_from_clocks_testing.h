@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// For tests: plans whose clocks are given.
+/// Plans with given clocks, for tests.
 
 #include <string>
 #include <vector>
@@ -19,16 +19,16 @@ struct ClockPlanOptions {
   PerStage<Watts> blocking_power = Watts{0};  ///< per GPU
   int gpus_per_stage = 1;
   std::string job = {};
-  /// Accept clocks that were not measured, between ones that were, see `at_setting`.
+  /// Accept unmeasured clocks between measured ones, see `at_setting`.
   bool interpolate = false;
-  std::vector<std::vector<Knobs>> knobs = {};  ///< beside each clock; empty: none anywhere
+  std::vector<std::vector<Knobs>> knobs = {};  ///< for each clock; empty for no knobs
 };
 
-/// The plan that runs `clocks` as early as possible. Its iteration time is its makespan, its lower
-/// bound not known.
+/// Returns the plan that runs `clocks` as early as possible. Its iteration time is its makespan;
+/// its lower bound is not known.
 ///
-/// \param clocks  one list a stage, one clock for every computation of the stage in its order.
-/// Fixed-time instructions take the first point of the profile, or no time where it has none.
+/// \param clocks  one list for each stage, one clock for each computation of the stage in its
+/// order. Fixed-time instructions take the first point of the profile, or no time if it has none.
 /// Diagnostics name every list of the wrong length and every clock that the profile lacks.
 Result<Plan> plan_from_clocks(const Pipeline& pipeline, const Profile& profile,
                               const std::vector<std::vector<Megahertz>>& clocks,

@@ -1,4 +1,4 @@
-// A plan that parses comes back the same, and can be replayed and checked without harm.
+// A plan that parses can be written, parses back the same, and can be replayed and checked safely.
 
 #include <cstddef>
 #include <cstdint>
@@ -32,7 +32,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
 
   const harpe::Verification found = harpe::verify_plan(*plan, harpe::Profile(), nullptr);
   const auto prediction = harpe::predict(*plan, harpe::Profile(), {});
-  // What holds for the checker can be replayed, and takes no longer than claimed.
+  // A plan that the verifier accepts can be replayed, and takes no longer than claimed.
   if (found.diagnostics.empty()) {
     require(prediction.ok());
     require(prediction->iteration_time.value <= plan->iteration_time.value * (1 + 1e-6) + 1e-6);

@@ -47,7 +47,7 @@ TEST(PlanJson, ReadsBackTheSamePlan) {
   }
 }
 
-// Words of a job stay as they are; lines of a smaller plan keep their spaces.
+// Spaces in a job's name stay, and lines of a smaller plan keep their spaces.
 TEST(PlanJson, LinesOfALargePlanHaveNoSpacesAndReadBackTheSame) {
   Plan plan = test_plan();
   plan.job = "a job, of two: words";
@@ -200,7 +200,7 @@ TEST(PlanJson, NamesThatAreNotUtf8AreWrittenReadably) {
   EXPECT_EQ(must(parse_plan_json(plan_json(plan), "plan")).job, "a\xef\xbf\xbd");
 }
 
-/// A plan of one stage with these instructions, by kind and micro-batch.
+/// Returns a plan of one stage with these instructions, given by kind and micro-batch.
 Plan plan_with(const std::vector<PlannedInstruction>& list, int micro_batches) {
   return {.stages = 1, .micro_batches = micro_batches, .placement = {0}, .instructions = {list}};
 }

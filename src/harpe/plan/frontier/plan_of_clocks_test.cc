@@ -1,4 +1,4 @@
-// From a plan's clocks back to the plan, and what stages do beside computations.
+// Plans restored from their clocks, and fixed-time instructions of stages.
 
 #include <gmock/gmock.h>
 
@@ -79,7 +79,7 @@ TEST(PlanOfClocks, RefusesListsAndClocksThatAreNone) {
   EXPECT_THAT(refused(wrong), HasSubstr("lacks stage 2 forward at 1 MHz"));
 }
 
-// Replayed by another way, from the profile and a clock for each computation.
+// Compares with `plan_from_clocks`, from the profile and a clock for each computation.
 TEST(OneSetting, IsAReplayOfEachSettingThatAllComputationsHave) {
   Profile profile = test_profile(3);
   std::vector<InstructionProfile> entries(profile.entries().begin(), profile.entries().end());

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// For tests of plans: an analytic profile, random clocks, outside data.
+/// An analytic profile, random clocks, and plans of several pipelines, for tests.
 
 #include <gtest/gtest.h>
 
@@ -14,14 +14,14 @@
 
 namespace harpe::plan {
 
-/// The value; where there is none, the test fails with the message.
+/// Returns the value. If there is none, the test fails with the message.
 template <class T>
 T must(Result<T> result) {
   if (!result.ok()) throw std::runtime_error(result.error().text());
   return *std::move(result);
 }
 
-/// The messages of a failure; "" for success.
+/// Returns the messages of a failure; "" for success.
 template <class T>
 std::string diagnostics_of(const Result<T>& result) {
   return result.ok() ? "" : result.error().text();
@@ -29,7 +29,7 @@ std::string diagnostics_of(const Result<T>& result) {
 
 inline constexpr int kTestClocks[] = {900, 1050, 1200, 1350};
 
-/// Time falls and power rises with the clock; every stage and kind differs.
+/// Returns a profile whose times fall and powers rise with the clock. Every stage and kind differs.
 /// \param splits  adds rows for weight gradients, so that backward rows are input gradients
 inline Profile test_profile(int stages, int chunks = 1, bool splits = false) {
   std::vector<InstructionProfile> entries;
@@ -56,7 +56,7 @@ inline Profile test_profile(int stages, int chunks = 1, bool splits = false) {
   return Profile(std::move(entries), chunks > 1);
 }
 
-/// The same with the rows that the schedule needs.
+/// Returns the same profile with the rows that the schedule needs.
 inline Profile test_profile(const Schedule& schedule) {
   bool splits = false;
   for (const auto& list : schedule.lists) {
@@ -65,10 +65,10 @@ inline Profile test_profile(const Schedule& schedule) {
   return test_profile(schedule.stages, schedule.chunks(), splits);
 }
 
-/// The profile with data loading as a part of each forward: its time grows by `load` of its stage,
-/// its energy by the blocking power drawn in it. So a forward's input may arrive before it loads,
-/// as training frameworks do it, where a `load` instruction in the list would hold up a blocking
-/// receive.
+/// Returns the profile with data loading as a part of each forward: its time grows by `load` of its
+/// stage, its energy by the blocking power during that time. So the input of a forward may arrive
+/// before it loads, as in training frameworks. A `load` instruction in the list would delay a
+/// blocking receive.
 inline Profile with_loading(const Profile& profile, const PerStage<Seconds>& load,
                             const PerStage<Watts>& blocking_power) {
   std::vector<InstructionProfile> entries(profile.entries().begin(), profile.entries().end());
@@ -84,7 +84,7 @@ inline Profile with_loading(const Profile& profile, const PerStage<Seconds>& loa
   return profile.with_entries(std::move(entries));
 }
 
-/// A measured clock for every computation.
+/// Returns a measured clock for every computation.
 inline std::vector<std::vector<Megahertz>> random_clocks(const Schedule& schedule,
                                                          std::mt19937_64& random) {
   std::vector<std::vector<Megahertz>> clocks;
@@ -97,7 +97,7 @@ inline std::vector<std::vector<Megahertz>> random_clocks(const Schedule& schedul
   return clocks;
 }
 
-/// Transfers over every boundary, all different.
+/// Returns transfers over every boundary, with different times.
 inline Transfers test_transfers(Transfers::Mode mode, int parts) {
   Transfers transfers{.mode = mode, .forward = {}, .backward = {}};
   for (int part = 0; part + 1 < parts; ++part) {
@@ -112,8 +112,8 @@ struct TestPipeline {
   Transfers transfers;
 };
 
-/// Schedules of several kinds with transfers of both modes. Those that hold more than one chunk a
-/// stage would wait for each other in a circle in rendezvous.
+/// Returns schedules of several kinds with transfers of both modes. Schedules with more than one
+/// chunk a stage would deadlock in rendezvous.
 inline std::vector<TestPipeline> test_pipelines() {
   std::vector<TestPipeline> pipelines;
   for (const char* const name :
@@ -128,7 +128,7 @@ inline std::vector<TestPipeline> test_pipelines() {
   return pipelines;
 }
 
-/// A plan with random clocks.
+/// Returns a plan with random clocks.
 inline Plan test_plan(const Schedule& schedule, const Transfers& transfers, std::uint64_t seed,
                       Watts blocking_power = Watts{70}) {
   std::mt19937_64 random(seed);

@@ -11,7 +11,7 @@ bool is_at(const std::vector<Instruction>& list, std::size_t place, InstructionK
   return place < list.size() && list[place].kind == kind;
 }
 
-/// Fixed-time instructions that a plan may add to its schedule.
+/// Returns true for fixed-time instructions that a plan may add to its schedule.
 bool may_be_added(InstructionKind kind) {
   return kind == InstructionKind::kLoad || kind == InstructionKind::kReduce ||
          kind == InstructionKind::kOptimizer;
@@ -33,7 +33,7 @@ class LineUpPlan {
  private:
   void line_up(int stage) {
     const auto& list = plan_.instructions[stage];
-    std::size_t next = 0;  // in the schedule's list
+    std::size_t next = 0;  // position in the schedule's list
     PlannedRun run{.stage = stage, .entries = {}};
     for (std::size_t e = 0; e < list.size(); ++e) {
       run.entries.push_back(e);
@@ -107,7 +107,7 @@ class LineUpPlan {
   PlannedWork work_;
 };
 
-/// The longest latency that may hold for a clock: of its own entry, or of the entries around it.
+/// Returns the longest possible latency of a clock: of its own entry, or of the entries around it.
 Seconds latency_to(const LatencyByClock& latency, Megahertz clock) {
   const auto entries = latency.entries();
   Seconds longest = clock < entries.front().clock  ? entries.front().latency
@@ -198,14 +198,14 @@ std::vector<Instruction> runs_as(const Instruction& i, int stage, const Schedule
 
 namespace {
 
-/// A setting that may still run, and for how long, in seconds.
+/// A setting that may still be in force, and for how many seconds.
 struct Lingering {
   InstructionSetting setting;
   long double until;
   friend bool operator==(const Lingering&, const Lingering&) = default;
 };
 
-/// The point measured at a setting, or its neighbours.
+/// Returns the point measured at a setting, or else its neighbours.
 std::vector<OperatingPoint> standing_for(std::span<const OperatingPoint> points,
                                          const InstructionSetting& setting) {
   const OperatingPoint *at = nullptr, *below = nullptr, *above = nullptr;
@@ -224,10 +224,11 @@ std::vector<OperatingPoint> standing_for(std::span<const OperatingPoint> points,
   return both;
 }
 
-/// The worst that lingering settings do to a value of an instruction: at each moment until the last
-/// of them ends, the one that adds most a second; never more than the whole instruction at one.
+/// The greatest increase of a value of an instruction by lingering settings: at each moment until
+/// the last of them ends, the setting counts that adds most a second. The increase is at most that
+/// of the whole instruction at one setting.
 struct Worst {
-  std::vector<std::pair<long double, long double>> rates = {};  ///< until when, more a second
+  std::vector<std::pair<long double, long double>> rates = {};  ///< end, increase a second
   long double most = 0;
 
   void add(long double until, long double seconds, long double more) {

@@ -1,5 +1,5 @@
-// Plans of every schedule, however its instructions are split or fused and whatever transfers take,
-// against a replay of the schedule's own lists, which knows nothing of pipelines and frontiers.
+// Plans of every schedule, with split or fused instructions and any transfers, compared with a
+// replay of the schedule's own lists, which is independent of pipelines and frontiers.
 
 #include <gmock/gmock.h>
 
@@ -20,10 +20,10 @@ namespace {
 
 using testing::IsEmpty;
 
-/// What a profile knows of instructions that compute several things.
+/// Rows of a profile for instructions that compute several things.
 enum class Rows {
-  kParts,   ///< their parts only
-  kWholes,  ///< the wholes, too
+  kParts,   ///< for their parts only
+  kWholes,  ///< for the wholes, too
 };
 
 class RandomNumbers {
@@ -38,7 +38,7 @@ class RandomNumbers {
   std::mt19937 engine_;
 };
 
-/// Times that differ by stage, chunk, kind and clock.
+/// Returns a profile whose times differ by stage, chunk, kind and clock.
 Profile random_profile(RandomNumbers& random, const Schedule& schedule, Rows rows) {
   std::vector<InstructionKind> kinds = {InstructionKind::kForward, InstructionKind::kBackward,
                                         InstructionKind::kWeight, InstructionKind::kRecompute};
@@ -75,8 +75,8 @@ Transfers random_transfers(RandomNumbers& random, int parts, int mode) {
   return transfers;
 }
 
-/// Seconds of every instruction of the schedule at the highest clock, from the profile's rows of it
-/// or else of what it computes.
+/// Returns the time of every instruction of the schedule at the highest clock, from the profile's
+/// rows of the instruction or else of its parts.
 std::vector<std::vector<Seconds>> seconds_at_all_max(const Schedule& schedule,
                                                      const Profile& profile) {
   std::set<std::pair<int, int>> weights;
@@ -113,7 +113,7 @@ std::vector<std::vector<Seconds>> seconds_at_all_max(const Schedule& schedule,
   return all;
 }
 
-/// Seconds of every instruction of the schedule as a plan of it says, its parts added up.
+/// Returns the planned time of every instruction of the schedule, the sum of its parts.
 std::vector<std::vector<Seconds>> seconds_of_plan(const Plan& plan) {
   std::vector<std::vector<Seconds>> all;
   for (const auto& list : plan.instructions) {
@@ -134,7 +134,7 @@ struct Planned {
   Profile profile;
 };
 
-/// That plans take what a replay of the schedule takes, however they were made.
+/// Expects plans of all kinds to take as long as a replay of the schedule.
 void expect_times_of_a_replay(const Planned& c) {
   const Pipeline pipeline = must(Pipeline::build(c.schedule, c.transfers));
   const Frontier frontier =
@@ -150,7 +150,7 @@ void expect_times_of_a_replay(const Planned& c) {
         must(frontier.plan(frontier.min_time() * slowdown, {.effort = Effort::kQuick})));
   }
   const PlanOptions late{.effort = Effort::kQuick, .switch_latency = Seconds{0.004}};
-  // Their search takes long, so not without transfers.
+  // The search with late clocks takes long, so it is left out without transfers.
   const bool can_be_late = c.transfers.mode == Transfers::Mode::kOverlapped && !c.transfers.none();
   if (can_be_late) plans.push_back(must(frontier.plan(frontier.min_time() * 1.3, late)));
   for (const Plan& plan : plans) {
@@ -169,7 +169,7 @@ void expect_times_of_a_replay(const Planned& c) {
     const Prediction predicted = must(predict(read_back, c.profile, {}));
     EXPECT_LE(predicted.iteration_time.value, plan.iteration_time.value + 1e-9);
   }
-  for (std::size_t i = 0; i < 3; ++i) {  // those without late clocks
+  for (std::size_t i = 0; i < 3; ++i) {  // the plans without late clocks
     EXPECT_NEAR(must(predict(plans[i], c.profile, {})).iteration_time.value,
                 plans[i].iteration_time.value, 1e-9);
   }
@@ -180,7 +180,7 @@ void expect_times_of_a_replay(const Planned& c) {
   }
 }
 
-/// Whether a schedule can run with these transfers: blocking ones let some wait in a circle.
+/// Returns true if a schedule can run with these transfers: some deadlock with blocking ones.
 bool can_run(const Schedule& schedule, const Transfers& transfers) {
   std::vector<std::vector<Seconds>> nothing;
   for (const auto& list : schedule.lists) nothing.emplace_back(list.size());
@@ -226,19 +226,19 @@ INSTANTIATE_TEST_SUITE_P(Plans, EverySchedule, testing::ValuesIn(schedule_genera
                            return name;
                          });
 
-/// Schedules of others: PyTorch's CSV with and without communication, JSON.
+/// Returns imported schedules: PyTorch's CSV with and without communication, and JSON.
 std::vector<Schedule> imported_schedules() {
   std::vector<Schedule> schedules;
   for (const char* const csv :
        {// Fused and separate recomputation, sends and receives, a reduction.
         "0F0,0SEND_F0,0F1,0SEND_F1,0R0,0RECV_B0,0B0,0RECV_B1,0C1,0REDUCE_GRAD\n"
         "1RECV_F0,1F0,1C0,1SEND_B0,1RECV_F1,1F1,1R1,1B1,1SEND_B1\n",
-        // A block and a split backward beside full ones.
+        // A block and a split backward in addition to full ones.
         "0F0,3F0,(0F1;3B0)OVERLAP_F_B,3F1,3I1,0B0,3W1,0B1\n"
         "1F0,2F0,1F1,(2F1;2B0)OVERLAP_F_B,1I0,1W0,2B1,1B1\n"}) {
     schedules.push_back(must(parse_torch_csv(csv, "f")));
   }
-  // Two directions over two stages: part 0, 1 and, the other way, 2, 3.
+  // Two directions over two stages: parts 0 and 1 in one, parts 2 and 3 in the other.
   schedules.push_back(must(parse_schedule_json(
       R"({"copies": 2, "placement": [0, 1, 1, 0], "ranks": [
         [{"op": "forward", "stage": 0, "mb": 0}, {"op": "forward", "stage": 3, "mb": 0},

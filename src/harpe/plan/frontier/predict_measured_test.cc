@@ -1,4 +1,4 @@
-// Predictions against what real GPUs took.
+// Predictions compared with measurements on real GPUs.
 
 #include <gtest/gtest.h>
 
@@ -49,7 +49,7 @@ struct Validation {
   }
 };
 
-/// How many instructions run at a clock that the profile lacks, though it has others for them.
+/// Returns the number of instructions at clocks that the profile lacks although it has others.
 std::size_t unmeasured_clocks(const Plan& plan, const Profile& profile) {
   std::size_t count = 0;
   for (std::size_t stage = 0; stage < plan.instructions.size(); ++stage) {

@@ -42,8 +42,8 @@ TEST(Predict, TheFirstSecondsAfterAChangeRunAtTheClockBefore) {
   const OneStage one;
   const Plan plan = one.plan(2000, 1000);
   const Prediction found = predicted(plan, one.profile, {.switch_latency = Seconds{0.1}});
-  // Forward starts at the 1000 MHz of the backward before it: 0.1 of its 0.4 s. Backward starts at
-  // 2000 MHz: 0.1 of 0.4 s.
+  // The forward starts at the 1000 MHz of the backward before it, for 0.1 s of 0.4 s. The backward
+  // starts at 2000 MHz, for 0.1 s of 0.4 s.
   const double forward = 0.25 * 0.4 + 0.75 * 0.2;
   const double backward = 0.25 * 0.4 + 0.75 * 0.8;
   EXPECT_NEAR(found.iteration_time.value, forward + backward, 1e-12);
@@ -58,8 +58,8 @@ TEST(Predict, AClockThatOutlastsItsInstructionIsLateInTheNextOne) {
   const Plan plan = must(plan_from_clocks(pipeline, one.profile, {{{2000}, {2000}, {1000}, {1000}}},
                                           {.blocking_power = Watts{50}, .gpus_per_stage = 2}));
   const Prediction found = predicted(plan, one.profile, {.switch_latency = Seconds{0.5}});
-  // The first forward runs at 1000 MHz for 0.4 s, the second one for 0.1 of 0.4 s; the first
-  // backward at 2000 MHz for 0.4 s, the second one for 0.1 of 0.4 s.
+  // The first forward runs at 1000 MHz for 0.4 s, the second one for 0.1 s of 0.4 s. The first
+  // backward runs at 2000 MHz for 0.4 s, the second one for 0.1 s of 0.4 s.
   const double forwards = 0.4 + 0.25 * 0.4 + 0.75 * 0.2;
   const double backwards = 0.4 + 0.25 * 0.4 + 0.75 * 0.8;
   EXPECT_NEAR(found.iteration_time.value, forwards + backwards, 1e-12);
@@ -106,7 +106,7 @@ TEST(Predict, TakesTimesFromTheProfileRatherThanThePlan) {
   Plan plan = one.plan(2000, 1000);
   for (auto& i : plan.instructions[0]) i.time = i.time * 3;
   EXPECT_NEAR(predicted(plan, one.profile).iteration_time.value, 0.2 + 0.8, 1e-12);
-  // Only the plan knows instructions that the profile lacks.
+  // Instructions that the profile lacks keep their planned time.
   const Profile forward_only({{0, 0, kForward, {{{2000}, {0.2}, {100}}}}});
   EXPECT_NEAR(predicted(plan, forward_only).iteration_time.value, 0.2 + 3 * 0.8, 1e-12);
 }
@@ -118,7 +118,7 @@ TEST(Predict, TheFixedExtraDrawsBlockingPower) {
   EXPECT_NEAR((found.iteration_energy - plan.iteration_energy).value, 2 * 3 * 70 * 0.5, 1e-9);
 }
 
-/// Two stages in rendezvous without transfer time, the second loading.
+/// Two stages with rendezvous transfers that take no time; the second stage loads.
 TEST(Predict, LoadingStartsWhenTheInputHasArrived) {
   const Profile profile({{0, 0, kForward, {{{1000}, {0.4}, {80}}}},
                          {0, 0, kBackward, {{{1000}, {0.8}, {160}}}},

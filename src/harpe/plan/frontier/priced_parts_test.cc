@@ -42,7 +42,7 @@ struct Work {
   Joules energy{0};
 };
 
-/// What one micro-batch takes at the highest clock on all stages together.
+/// Returns the work of one micro-batch at the highest clock, summed over all stages.
 Work work_of_micro_batch(const Profile& profile) {
   Work work;
   for (const InstructionProfile& entry : profile.entries()) {
@@ -110,7 +110,7 @@ TEST(EqualWork, RefusesAPlanThatLeavesTheWeightGradientOut) {
   EXPECT_THAT(verify_plan(plan, schedule, split, nullptr).diagnostics, testing::Not(IsEmpty()));
 }
 
-/// One stage without them would do less work than measured.
+/// A stage without these rows would do less work than measured.
 TEST(EqualWork, RefusesRowsForWeightGradientsOfSomeStagesAlone) {
   for (const int chunks : {1, 2}) {
     const Profile split = profile_of(true, chunks);

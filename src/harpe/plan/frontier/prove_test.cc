@@ -1,4 +1,4 @@
-// The bound above that of the relaxation, and the certificate that proves it.
+// The bound above the bound of the relaxation, and the certificate that proves it.
 
 #include <gtest/gtest.h>
 
@@ -117,11 +117,11 @@ TEST(TightBound, MovesLossesOnlyBetweenLoopsWithTheirArc) {
     t.from.push_back(t.from.back());
     t.moved.push_back(0);
   }));
-  // Sums would lose the digits that count.
+  // Sums would lose significant digits.
   EXPECT_TRUE(is_refused([](LossTransfer& t, Certificate&) { t.moved.back() = 1LL << 40; }));
   EXPECT_TRUE(is_refused([](LossTransfer&, Certificate& c) { c.loss_unit = Joules{1e6}; }));
   EXPECT_TRUE(is_refused([](LossTransfer& t, Certificate& c) {
-    t.moved.back() = 1LL << 20;  // once may be, not again and again
+    t.moved.back() = 1LL << 20;  // allowed once, but not many times
     const LossTransfer much = t;
     c.transfers.insert(c.transfers.end(), 100'000, much);
   }));

@@ -8,7 +8,7 @@
 namespace harpe::plan {
 namespace {
 
-/// The point that an entry runs at; null if it was not measured.
+/// Returns the point of an entry; null if it was not measured.
 const OperatingPoint* measured(std::span<const OperatingPoint> points,
                                const PlannedInstruction& entry) {
   const auto found = is_fixed_time(entry.kind)
@@ -17,14 +17,14 @@ const OperatingPoint* measured(std::span<const OperatingPoint> points,
   return found == points.end() ? nullptr : &*found;
 }
 
-/// Sets time and energy of every entry; false if one has no point.
+/// Sets time and energy of every entry. Returns false if an entry has no point.
 bool set_points(Plan& plan, const Profile& profile) {
   for (int stage = 0; stage < plan.stages; ++stage) {
     auto& list = plan.instructions[stage];
     std::erase_if(list, [](const auto& entry) { return entry.kind == InstructionKind::kSwitch; });
     for (PlannedInstruction& entry : list) {
       const auto points = profile.points(stage, entry.chunk, entry.kind);
-      if (is_fixed_time(entry.kind) && points.empty()) continue;  // the plan's word
+      if (is_fixed_time(entry.kind) && points.empty()) continue;  // as in the plan
       const OperatingPoint* const point = measured(points, entry);
       if (point == nullptr) return false;
       entry.time = point->time;
@@ -34,7 +34,7 @@ bool set_points(Plan& plan, const Profile& profile) {
   return true;
 }
 
-/// Puts a `switch` with the cost of late settings ahead of every entry that they cost something.
+/// Inserts a `switch` with the cost of late settings before every entry that has such a cost.
 void add_switches(Plan& plan, const Profile& profile, const LatencyByClock& latency) {
   for (int stage = 0; stage < plan.stages; ++stage) {
     auto& list = plan.instructions[stage];
@@ -48,7 +48,7 @@ void add_switches(Plan& plan, const Profile& profile, const LatencyByClock& late
     const std::vector<LateCost> costs = late_costs(runs, power, latency);
     auto next = costs.begin();
     std::vector<PlannedInstruction> with_switches;
-    bool continues = false;  // a part of the whole that the entry before is of
+    bool continues = false;  // belongs to the same whole as the entry before
     for (const PlannedInstruction& entry : list) {
       if (!is_fixed_time(entry.kind)) {
         const LateCost cost = *next++;
@@ -68,7 +68,8 @@ void add_switches(Plan& plan, const Profile& profile, const LatencyByClock& late
   }
 }
 
-/// Sets every start as early as may be, and the iteration time.
+/// Sets every start as early as possible, and the iteration time. Returns false if the plan does
+/// not run the schedule.
 bool set_starts(Plan& plan, const Schedule& schedule, const Profile& profile, Seconds wait_until) {
   const PlannedWork work = planned_work(plan, schedule, profile);
   if (!work.mismatch.empty()) return false;

@@ -1,4 +1,4 @@
-// Plans of small pipelines against all assignments of profiled clocks.
+// Plans of small pipelines, compared with all assignments of profiled clocks.
 
 #include <gtest/gtest.h>
 
@@ -22,14 +22,14 @@ constexpr Case kSmall[] = {
     {"1f1b", 3, 3, 1, false},  {"zb-v", 2, 1, 2, true},
 };
 
-/// An assignment as it runs.
+/// Time and energy of an assignment.
 struct Outcome {
   double makespan;  ///< s
   double energy;    ///< J, of an iteration that does not wait after its end
 };
 
-/// All assignments of a pipeline one by one, with what late clocks cost and without those that
-/// change a clock too soon. Shares nothing with the searches.
+/// All assignments of a pipeline, with the cost of late clocks and without assignments that change
+/// a clock too soon. Shares no code with the searches.
 class AllAssignments {
  public:
   AllAssignments(const Pipeline& pipeline, const Profile& profile, Watts power,
@@ -113,7 +113,7 @@ class AllAssignments {
   Watts power_;
   const PlanOptions& options_;
   std::vector<std::span<const OperatingPoint>> points_;  // of each node
-  std::vector<int> before_;                              // computation on its stage, in a circle
+  std::vector<int> before_;                              // previous one on its stage, cyclic
   std::vector<std::size_t> choice_;
   std::vector<Seconds> durations_;
   std::vector<Outcome> all_;
@@ -124,14 +124,14 @@ struct Small {
   Small(unsigned seed, bool is_late, bool dwells) : random(seed) {
     const Case& c = kSmall[seed % std::size(kSmall)];
     const double computations = (c.split ? 3.0 : 2.0) * c.stages * c.chunks * c.micro_batches;
-    // Every tenth has as many assignments as a test can try.
+    // Every tenth case has as many assignments as a test can try.
     const double bits = seed % 10 == 0 ? 16 : 11;
     const int clocks = static_cast<int>(std::exp2(bits / computations));
     const Profile profile =
         random_profile(random, c.stages, c.chunks, std::max(2, clocks), c.split);
     const Pipeline pipeline = random_pipeline(random, c);
     const Watts power{random.below(3) == 0 ? 0.0 : random.between(5, 90)};
-    // Computations take from 5 ms on, so that the longer ones outlast several.
+    // Computations take 5 ms or longer: the longer latencies outlast several.
     if (is_late) options.switch_latency = Seconds{random.between(0.001, 0.03)};
     if (dwells) options.min_dwell = Seconds{random.between(0.02, 0.2)};
     frontier = characterize(pipeline, profile, {.blocking_power = power}).value();
@@ -143,7 +143,7 @@ struct Small {
     }
   }
 
-  /// Least energy of those that end by a deadline, and wait until `until`.
+  /// Returns the least energy of assignments that end by a deadline and wait until `until`.
   double least(double deadline, double until) const {
     double best = kNever;
     for (const Outcome& outcome : all) {
@@ -162,7 +162,7 @@ struct Small {
   double fastest = kNever, slowest = 0;
 };
 
-constexpr double kEqual = 1e-9;  // relative: plans count picoseconds
+constexpr double kEqual = 1e-9;  // relative: plans are rounded to picoseconds
 
 void expect_least(const Small& small, double deadline) {
   const Result<Plan> plan = small.frontier->plan(Seconds{deadline}, small.options);
@@ -194,7 +194,7 @@ void expect_fastest_within(const Small& small, double cap) {
   EXPECT_LE(plan->iteration_energy / plan->iteration_time, Watts{cap});
 }
 
-/// Every objective of one random pipeline.
+/// Checks every objective of one random pipeline.
 void expect_exact(Small& small) {
   if (small.all.empty()) {
     EXPECT_FALSE(small.frontier->fastest_plan(small.options).ok());
@@ -226,7 +226,7 @@ TEST(SmallPlans, AreTheBestWithFreeClocks) {
 }
 
 TEST(SmallPlans, AreTheBestWithLateClocks) {
-  expect_all_exact(true, false, 20'000, 250);  // each takes longer: proofs need more
+  expect_all_exact(true, false, 20'000, 250);  // each case takes longer, as proofs do
 }
 
 TEST(SmallPlans, AreTheBestWithADwell) {

@@ -1,4 +1,4 @@
-// Inputs at the ends of what the solver's integers hold.
+// Inputs at the limits of the solver's integers.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 namespace harpe::plan {
 namespace {
 
-// Two stages whose slower clock takes `slowest` for each instruction.
+// Returns a profile of two stages whose instructions take `slowest` at the slower clock.
 Profile profile_up_to(Seconds slowest) {
   std::vector<InstructionProfile> entries;
   for (int stage = 0; stage < 2; ++stage) {
@@ -62,7 +62,7 @@ TEST(SolverRange, AnswersForAnyDeadlineAboveTheFastest) {
             must(frontier.plan(frontier.least_energy_time())).iteration_time);
   EXPECT_EQ(must(frontier.plan_for_straggler(end_of_time)).iteration_time, end_of_time);
   EXPECT_GT(must(frontier.certificate(end_of_time)).deadline, frontier.min_time());
-  // Just above what the GPUs draw while they wait, which no plan draws while it runs.
+  // Just above the blocking power of all GPUs: all plans draw more while they run.
   const auto capped = frontier.plan_for_power_cap(Watts{20 * (1 + 1e-15)});
   ASSERT_FALSE(capped.ok());
   EXPECT_EQ(capped.error().code, ErrorCode::kInfeasible);
@@ -72,7 +72,7 @@ TEST(SolverRange, AnswersForAnyDeadlineAboveTheFastest) {
 TEST(SolverRange, FindsNoPlanForADwellBeyondAnyIteration) {
   const Frontier frontier = must(frontier_up_to(1_s));
   const auto plan = frontier.plan(frontier.max_time(), {.min_dwell = Seconds{1e30}});
-  // One clock a stage never changes.
+  // A plan with one clock a stage has no change.
   EXPECT_EQ(must(plan).clock_changes(), 0);
 }
 

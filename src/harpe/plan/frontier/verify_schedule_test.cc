@@ -1,4 +1,4 @@
-// `verify_plan` against plans and certificates whose graph is not that of their schedule.
+// `verify_plan` on plans and certificates whose graph differs from the graph of their schedule.
 
 #include <gmock/gmock.h>
 
@@ -21,7 +21,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
 
-/// Without rows for `recompute_backward`: it is planned as its parts.
+/// Returns the profile without rows for `recompute_backward`, which is then planned as its parts.
 Profile without_wholes(const Profile& all) {
   std::vector<InstructionProfile> entries(all.entries().begin(), all.entries().end());
   std::erase_if(entries, [](const InstructionProfile& entry) {
@@ -56,7 +56,7 @@ Schedule named(const char* name, int stages = 3, int micro_batches = 6) {
   return must(make_schedule(name, {.stages = stages, .micro_batches = micro_batches, .chunks = 2}));
 }
 
-/// Another end, with the energy of waiting for it.
+/// Moves the end of a plan, with the energy of waiting until then.
 void end_at(Plan& plan, Seconds end) {
   for (const Watts power : plan.blocking_power) {
     plan.iteration_energy += plan.gpus_per_stage * (power * (end - plan.iteration_time));
@@ -64,7 +64,7 @@ void end_at(Plan& plan, Seconds end) {
   plan.iteration_time = end;
 }
 
-/// The schedule with every recomputation on its own, free to run before the gradient comes.
+/// Returns the schedule with separate recomputations, which may run before the gradient arrives.
 Schedule with_free_recomputes(Schedule schedule) {
   for (auto& list : schedule.lists) {
     std::vector<Instruction> apart;
@@ -90,7 +90,7 @@ TEST(VerifySchedule, RefusesARecomputeAheadOfTheGradientItWaitsFor) {
     EXPECT_GT(right.min_time() / wrong.min_time(), 1.01);
     Plan plan = must(wrong.plan(wrong.min_time()));
     EXPECT_THAT(diagnostics(plan), Contains(HasSubstr("\"fused_with_next\" wrong at recompute")));
-    // Called fused, it starts too early.
+    // Marked as fused, it starts too early.
     for (std::size_t stage = 0; stage < 4; ++stage) {
       for (std::size_t i = 0; i < plan.instructions[stage].size(); ++i) {
         plan.instructions[stage][i].fused_with_next =
@@ -101,7 +101,7 @@ TEST(VerifySchedule, RefusesARecomputeAheadOfTheGradientItWaitsFor) {
                 Contains(AllOf(HasSubstr("stage 0 recompute of micro-batch 0 starts at"),
                                HasSubstr("but stage 1 backward of micro-batch 0 lets it start at"),
                                HasSubstr("a backward waits for the gradient"))));
-    // A right plan with a certificate of the wrong graph.
+    // A correct plan with a certificate of the wrong graph.
     const Plan fastest = must(right.plan(right.min_time()));
     const Certificate certificate = must(wrong.certificate(fastest.iteration_time));
     EXPECT_THAT(diagnostics(fastest, &certificate),
@@ -144,7 +144,8 @@ TEST(VerifySchedule, RefusesEveryOtherFusion) {
   }
 }
 
-/// What kind of dependency one is, by the sentence that its absence is refused with.
+/// Returns the kind of a dependency, by the message for its absence. Dependencies within a stage
+/// other than its order need no class: the order implies them.
 Rule class_of(const Pipeline& pipeline, const Dependency& d) {
   const PipelineNode& from = pipeline.nodes()[d.from];
   const PipelineNode& to = pipeline.nodes()[d.to];
@@ -161,7 +162,7 @@ Rule class_of(const Pipeline& pipeline, const Dependency& d) {
              : Rule::kGradient;
 }
 
-/// The plan with every instruction as early as the dependencies that `holds` let it.
+/// Returns the plan with every instruction as early as the dependencies in `holds` allow.
 Plan started_early(Plan plan, const Pipeline& pipeline,
                    const std::function<bool(const Dependency&)>& holds) {
   std::vector<PlannedInstruction*> entries;
@@ -187,7 +188,7 @@ Plan started_early(Plan plan, const Pipeline& pipeline,
   return plan;
 }
 
-/// Whether an instruction of `early` starts before it does in `plan`, by more than rounding.
+/// Returns true if an instruction starts earlier in `early` than in `plan`, by more than rounding.
 bool is_earlier(const Plan& early, const Plan& plan) {
   for (std::size_t stage = 0; stage < plan.instructions.size(); ++stage) {
     for (std::size_t i = 0; i < plan.instructions[stage].size(); ++i) {
@@ -205,7 +206,6 @@ Schedule with_sends_and_receives() {
                       "f"));
 }
 
-// Dependencies within a stage other than its order need no class: the order implies them.
 TEST(VerifySchedule, RefusesInPartsWhatTheProfileHasRowsForAsAWhole) {
   struct Fused {
     const char* schedule;
@@ -219,7 +219,7 @@ TEST(VerifySchedule, RefusesInPartsWhatTheProfileHasRowsForAsAWhole) {
     const Plan plan = must(in_parts.plan(in_parts.min_time() * 1.05));
     const Certificate certificate = must(in_parts.certificate(plan.iteration_time));
     ASSERT_THAT(diagnostics(plan, &certificate), IsEmpty());
-    // As wholes, the same schedule takes less than what the certificate proves of its parts.
+    // With rows for the wholes, the schedule needs less than the bound that is proven for parts.
     const Profile parts = parts_profile(plan);
     std::vector<InstructionProfile> entries(parts.entries().begin(), parts.entries().end());
     for (const InstructionProfile& entry : parts.entries()) {
@@ -334,7 +334,7 @@ TEST(VerifySchedule, RefusesAnInstructionEarlyByATransfer) {
                              [&](const Dependency& d) { return d.lag == Seconds{0}; });
   EXPECT_THAT(diagnostics(early),
               Contains(HasSubstr("stage 1 forward of micro-batch 0 starts at")));
-  // The plan of a pipeline without transfers, called one with them.
+  // The plan of a pipeline without transfers, declared to have transfers.
   const Frontier without = frontier_of(named("1f1b"));
   early = without.all_max();
   early.transfers = transfers;
@@ -375,7 +375,7 @@ TEST(VerifySchedule, TakesTheScheduleOfAFileAndNoOther) {
   std::swap(schedule.placement[0], schedule.placement[1]);
   std::swap(schedule.lists[0], schedule.lists[1]);
   refuses("places the parts of the model on other stages", schedule);
-  // One that cannot run is refused, too.
+  // A schedule that cannot run is refused, too.
   schedule = named("1f1b", 2, 2);
   Plan in_a_circle = frontier_of(schedule).all_max();
   std::swap(schedule.lists[1][0], schedule.lists[1][1]);

@@ -26,10 +26,10 @@ struct Case {
   Certificate certificate;
 };
 
-/// All flow runs along one critical path of the fastest plan: that path cannot save anything, and
-/// everything else is taken at its cheapest.
+/// Returns a certificate whose flow runs along one critical path of the fastest plan: the path
+/// cannot save energy, and all other instructions run at their cheapest points.
 Certificate path_certificate(const Pipeline& pipeline, const Plan& plan) {
-  constexpr std::int64_t kFlow = 1'000'000;  // watts in units of a sixteenth: more than any slope
+  constexpr std::int64_t kFlow = 1'000'000;  // units of 1/16 W: more than any slope
   const auto nodes = pipeline.nodes();
   const auto dependencies = pipeline.dependencies();
   Certificate c{.deadline = plan.iteration_time,
@@ -113,8 +113,8 @@ TEST(Verify, AcceptsPlansOfEverySchedule) {
   }
 }
 
-/// What the flow of `path_certificate` proves: on the path nothing is saved, elsewhere all there
-/// is.
+/// Returns the bound that `path_certificate` proves: no saving on the path, and the greatest saving
+/// elsewhere.
 Joules path_bound(const Case& c) {
   Joules sum{0};
   std::size_t node = 0;
@@ -145,7 +145,7 @@ TEST(Verify, AcceptsACertificateAndComputesItsBound) {
 }
 
 TEST(Verify, ABoundHoldsForEveryPlan) {
-  // Weak duality, against all assignments of a small pipeline.
+  // Weak duality, for all assignments of a small pipeline.
   const Schedule schedule = must(one_f_one_b({.stages = 3, .micro_batches = 1}));
   const Case c = fastest_case(schedule, test_transfers(Transfers::Mode::kRendezvous, 3));
   const Pipeline pipeline = must(Pipeline::build(schedule, c.plan.transfers));
@@ -160,7 +160,7 @@ TEST(Verify, ABoundHoldsForEveryPlan) {
     ASSERT_LE(*found.proven_bound, plan.iteration_energy * (1 + 1e-12)) << code;
     tightest = std::min(tightest, (plan.iteration_energy - *found.proven_bound).value);
   }
-  EXPECT_NEAR(tightest, 0, 1e-9);  // the best plan as fast as the fastest one reaches it
+  EXPECT_NEAR(tightest, 0, 1e-9);  // the best plan of the shortest time reaches the bound
 }
 
 TEST(Verify, ShowsThatStartsAndEndsAreOptimal) {
@@ -274,7 +274,7 @@ TEST(Verify, RefusesEveryFlowThatIsOffByOneUnit) {
 TEST(Verify, RefusesACertificateOfAnotherScale) {
   const Case good = fastest_case();
   Case bad = good;
-  // Less flow leaves the path free to slow down at no price: the bound falls.
+  // With less flow the path may slow down at no price, and the bound falls.
   bad.certificate.flow_unit = {1e-6};
   EXPECT_THAT(diagnostics(bad), Contains(HasSubstr("proves only")));
   bad.certificate.flow_unit = {0};
@@ -314,7 +314,7 @@ TEST(Verify, TheBoundIsThatWithoutSwitches) {
   list.back().start += extra;
   PlannedInstruction& late = list[list.size() - 2];
   EXPECT_THAT(diagnostics(with_switch), IsEmpty());
-  // Up to the last digits of the makespan, which is that of the switch here and the plan's there.
+  // Equal up to rounding: one makespan includes the switch, the other is the plan's iteration time.
   EXPECT_NEAR(verify_plan(with_switch.plan, with_switch.profile, &with_switch.certificate)
                   .proven_bound->value,
               verify_plan(good.plan, good.profile, &good.certificate).proven_bound->value, 1e-9);
@@ -322,7 +322,7 @@ TEST(Verify, TheBoundIsThatWithoutSwitches) {
   EXPECT_THAT(diagnostics(with_switch), Contains(HasSubstr("less energy than blocking")));
   late.clock = {1200};
   EXPECT_THAT(diagnostics(with_switch), Contains(HasSubstr("no clock to choose")));
-  // Only its instruction has been waited for: one starts when both can.
+  // A switch must wait for the dependencies of its instruction, too.
   late = {.kind = InstructionKind::kSwitch,
           .start = good.plan.instructions[0].back().start,
           .time = extra,
@@ -365,7 +365,7 @@ TEST(Verify, CountsTheErrorsItDoesNotTell) {
   EXPECT_THAT(diagnostics(c), AllOf(SizeIs(21), Contains("and 4 more errors")));
 }
 
-// Forms in which a plan or a certificate was once made to look better than it is.
+// Forgeries by which a plan or a certificate once looked better than it was.
 
 TEST(VerifyForged, UnitsThatNoSumHolds) {
   for (const double unit : {1e300, 1e13, 1e-30, 0.0, -1.0, std::nan(""), HUGE_VAL}) {
@@ -382,7 +382,7 @@ TEST(VerifyForged, UnitsThatNoSumHolds) {
 }
 
 TEST(VerifyForged, APlanThatSaysItEndsSooner) {
-  // Along the critical path a flow proves its value x each second below the makespan.
+  // A flow along the critical path proves its value x each second below the makespan.
   const Case good = fastest_case();
   const Verification honest = verify_plan(good.plan, good.profile, &good.certificate);
   for (const double less : {1e-9, 1e-10, 1e-15}) {

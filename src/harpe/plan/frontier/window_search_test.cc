@@ -1,5 +1,4 @@
-// Searches that go on: what they promise, and that what they compare partial answers by is the
-// cost.
+// Searches with windows: their guarantees, and the comparison of partial solutions by cost.
 
 #include "harpe/plan/frontier/window_search.h"
 
@@ -31,7 +30,7 @@ Seconds deadline_of(const Frontier& frontier, double share) {
   return frontier.min_time() + (frontier.least_energy_time() - frontier.min_time()) * share;
 }
 
-/// A frontier's problem laid out for searches, with the prices at a deadline.
+/// The problem of a frontier, laid out for searches, with the prices at a deadline.
 struct Searched {
   explicit Searched(Frontier from, double share)
       : frontier(std::move(from)),
@@ -95,7 +94,7 @@ TEST(EventBeam, LosesWhatAnAnswerCosts) {
   EXPECT_GE(improved, 5);
 }
 
-/// One stage, three clocks, times in whole milliseconds.
+/// Returns the frontier of one stage with three clocks and times in whole milliseconds.
 Frontier chain_of(int micro_batches) {
   const Profile profile = parse_profile(R"(stage,instruction,frequency,time,energy
 0,forward,1400,0.010,4.0
@@ -112,8 +111,8 @@ Frontier chain_of(int micro_batches) {
       .value();
 }
 
-// In a chain, what has the same end has the same future: 30 partial answers, no two of which do,
-// find what of 3^10 is best; 60 of any do not.
+// In a chain, partial solutions with the same end have the same future. A beam of 30 with different
+// ends finds the best of 3^10 solutions; a beam of any 60 does not.
 TEST(EventBeam, FollowsNoTwoAnswersWithTheSameFuture) {
   for (const double share : {0.1, 0.3, 0.5, 0.7, 0.9}) {
     SCOPED_TRACE(share);
@@ -195,7 +194,7 @@ TEST(LongSearch, TellsHowItComesOnAndEndsWhenTold) {
     EXPECT_LE(told[i].energy, told[i - 1].energy);
     EXPECT_GE(told[i].gap(), 0);
   }
-  // The same work gives the plan at which it was ended.
+  // The same number of windows gives the plan of the search that was ended.
   const Plan again = frontier.plan(deadline, {.search_windows = told.back().windows}).value();
   EXPECT_EQ(plan_json(plan), plan_json(again));
   EXPECT_LE(plan.iteration_energy, told.back().energy * (1 + 1e-12));

@@ -121,9 +121,9 @@ void WorkGraph::wait_for_data(int node, Product product, int from, int to, int m
   transfer_times_.push_back(time);
 }
 
-// A blocking transfer begins when its sender has given and its receiver is through with the
-// instruction before. It ends before the sender's next and the receiver's instruction begin. A
-// blocking send ends with its transfer.
+// A blocking transfer begins when the sender has computed its data and the receiver has ended the
+// instruction before. It ends before the sender's next instruction and the receiver's instruction
+// begin. A blocking send ends with its transfer.
 void WorkGraph::add_blocking_transfers() {
   std::map<int, int> transfer_of_send;
   for (const auto& [giver, taker, by_send] : blocking_) {

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// What every instruction of a schedule waits for, written from the table in docs/how-it-works.md.
-/// A second opinion on schedule/rules.h for tests: shares no code with it.
+/// Dependencies of every instruction of a schedule, written from the table in docs/how-it-works.md.
+/// An oracle for schedule/rules.h in tests, which shares no code with it.
 
 #include <array>
 #include <map>
@@ -27,17 +27,17 @@ class WorkGraph {
   int nodes() const { return static_cast<int>(into_.size()); }
   int instructions() const { return instructions_; }
   int node(int stage, int position) const { return first_[stage] + position; }
-  /// The seconds of each blocking transfer, in the order of their nodes.
+  /// Returns the time of each blocking transfer, in the order of their nodes.
   const std::vector<Seconds>& transfer_times() const { return transfer_times_; }
   const std::vector<Edge>& into(int node) const { return into_[node]; }
-  /// All nodes, each behind those it waits for. Shorter if some wait for each other in a circle.
+  /// Returns all nodes, each after the nodes that it waits for. Lacks nodes that wait in a circle.
   const std::vector<int>& order() const { return order_; }
 
  private:
   enum class Product : unsigned char { kActivation, kGradient, kRecomputed, kSent, kReceived };
   struct BlockingTransfer {
-    int giver = 0;  ///< the send where there is one, else the computation
-    int taker = 0;  ///< the recv where there is one, else the computation
+    int giver = 0;  ///< the send if there is one, else the computation
+    int taker = 0;  ///< the recv if there is one, else the computation
     bool by_send = false;
   };
 
@@ -57,7 +57,7 @@ class WorkGraph {
   const Schedule& schedule_;
   const Transfers& transfers_;
   int instructions_ = 0;
-  std::vector<int> first_;  // node of each stage
+  std::vector<int> first_;  // first node of each stage
   std::vector<std::vector<Edge>> into_;
   std::vector<Seconds> transfer_times_;
   std::vector<BlockingTransfer> blocking_;

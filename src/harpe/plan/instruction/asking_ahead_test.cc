@@ -39,13 +39,13 @@ TEST(RemainingLatency, IsTheLatencyLessTheTimeAskedAhead) {
 }
 
 TEST(RemainingLatency, IsTheWholeLatencyLessWhatAShortInstructionLeavesForAsking) {
-  // A clock is asked for as soon as the client has seen the instruction ahead of it begin.
+  // A clock is requested as soon as the client has seen the instruction before it begin.
   EXPECT_DOUBLE_EQ(remaining_latency(0.01_s, kClocks, 0.005_s).longest().value, 0.006);
   EXPECT_DOUBLE_EQ(remaining_latency(0.01_s, kClocks, 0.0005_s).longest().value, 0.01);
 }
 
 TEST(RemainingLatency, BetweenRowsIsNoLessThanTheClientLeaves) {
-  // 30 ms at most as the one row says, and asked for by only 0.7 of the other's 2 ms.
+  // The latency of one row, 30 ms, less only 0.7 of the least latency of the other row, 2 ms.
   const LatencyByClock latency({{900_MHz, 0.01_s, 0.002_s}, {1410_MHz, 0.03_s, 0.025_s}});
   const LatencyByClock remaining = remaining_latency(latency, kClocks, 1_s);
   EXPECT_DOUBLE_EQ(remaining.to(900_MHz).value, 0.01 - 0.0014);

@@ -16,7 +16,7 @@ TEST(KnobsJson, HasTheMembersThatAreGiven) {
   EXPECT_EQ(knobs_members({.label = *Label::of("a")}), R"("label": "a")");
 }
 
-/// The list under "knobs" of a document, or its diagnostics.
+/// Returns the list under "knobs" of a document, or its diagnostics.
 Result<std::vector<Knobs>> read(const std::string& list) {
   const auto document = parse_json("{\"knobs\": " + list + "}", "k.json");
   EXPECT_TRUE(document.ok());

@@ -15,7 +15,7 @@ namespace {
 
 constexpr int kStages = 4;
 
-/// With a fixed time before everything else, which no factor stretches.
+/// Returns a profile with a fixed time before all computations, which no factor stretches.
 Profile profile_of(const std::vector<double>& factors = std::vector<double>(kStages, 1)) {
   const Profile profile = *synthesize({.stages = kStages, .imbalance = 1.3, .noise = 0});
   std::vector<InstructionProfile> entries(profile.entries().begin(), profile.entries().end());

@@ -18,7 +18,7 @@ namespace {
 constexpr int kChoiceStages = 4, kPipelines = 5;
 constexpr Seconds kOverhead{0.05};
 
-/// Plans of a job, and what they take where stages are slower than planned.
+/// Plans of a job, and their times if stages are slower than planned.
 class Planned {
  public:
   Planned()
@@ -40,14 +40,14 @@ class Planned {
     return *PlanTable::build(*frontier, {.plans = plans, .plan = {.effort = Effort::kQuick}});
   }
 
-  /// \param settled  measured at all-max
+  /// \param settled  true if measured at all-max
   SlowPipeline slow(int pipeline, std::vector<double> factors, bool settled = true) const {
     SlowPipeline one{.pipeline = pipeline, .factors = std::move(factors), .settled = settled};
     one.fastest = times_.at_all_max(one.factors);
     return one;
   }
 
-  /// What a pipeline takes by the choice, delays included.
+  /// Returns the time of a pipeline for the choice, delays included.
   Seconds time(const PlanChoice& choice, int pipeline,
                const std::vector<SlowPipeline>& slow) const {
     const auto found = std::ranges::find(slow, pipeline, &SlowPipeline::pipeline);
@@ -73,7 +73,7 @@ const Planned& planned() {
   return kPlanned;
 }
 
-/// Some pipelines that are slower, or faster, in any way, known to any degree.
+/// Returns pipelines that are slower or faster in random ways, known to a random degree.
 std::vector<SlowPipeline> any_slow(std::mt19937_64& random) {
   const auto chance = [&](double share) {
     return std::uniform_real_distribution<double>(0, 1)(random) < share;
@@ -126,7 +126,7 @@ TEST(PlanChoice, AStragglerElsewhereIsWaitedForWithTheLeastEnergy) {
     const PlanChoice choice = choose_plans(planned().plans(), objective, kOverhead, kPipelines, {});
     EXPECT_NEAR(choice.wait_until.value, wait_until.value, 1e-9);
     EXPECT_EQ(choice.plan_of.front().plan, planned().plans().for_waiting_until(wait_until));
-    // One of the job's own that takes longer still is waited for as well.
+    // A pipeline of the job itself that takes even longer is waited for as well.
     const std::vector<SlowPipeline> slow = {
         planned().slow(1, std::vector<double>(kChoiceStages, 1.5))};
     EXPECT_EQ(choose_plans(planned().plans(), objective, kOverhead, kPipelines, slow).wait_until,
@@ -146,7 +146,7 @@ TEST(PlanChoice, AStragglerThatIsFasterThanAllPlansIsNone) {
                   .ok());
 }
 
-/// Where a lower clock is faster, no one waits for a healthy pipeline at all-max.
+/// If a lower clock is faster, no pipeline waits for a healthy pipeline at all-max.
 TEST(PlanChoice, SlowdownsAreRelativeToTheFastestIterationNotToAllMax) {
   std::vector<InstructionProfile> entries;
   for (int stage = 0; stage < 2; ++stage)
@@ -208,14 +208,14 @@ TEST(PlanChoice, OneThatIsNotMeasuredYetHurriesAndNoOneWaitsForIt) {
 }
 
 TEST(PlanChoice, ASlowStageIsNotTreatedAsASlowPipeline) {
-  // The shared plans leave the slow stage no time that it could do without.
+  // The shared plans leave no slack for the slow stage.
   std::vector<SlowPipeline> slow = {planned().slow(2, {1.3, 1, 1, 1})};
   PlanChoice choice = choose_plans(planned().plans(), {}, kOverhead, kPipelines, slow);
   EXPECT_EQ(choice.plan_of[2].from, PlanRef::From::kAllMax);
   slow[0].own = std::make_shared<PlanTable>(planned().table(slow[0].factors, 20));
   choice = choose_plans(planned().plans(), {}, kOverhead, kPipelines, slow);
   EXPECT_EQ(choice.plan_of[2].from, PlanRef::From::kOwn);
-  // A pipeline that is as slow in all its stages has the same plans, only slower.
+  // A pipeline that is equally slow in all its stages runs the same plans, only slower.
   slow = {planned().slow(2, {1.3, 1.3, 1.3, 1.3})};
   choice = choose_plans(planned().plans(), {}, kOverhead, kPipelines, slow);
   EXPECT_EQ(choice.plan_of[2].from, PlanRef::From::kShared);

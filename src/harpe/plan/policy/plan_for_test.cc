@@ -1,4 +1,4 @@
-// An objective means one plan, to a command and to a job.
+// The plan for an objective, which is the same for a command and for a job.
 
 #include "harpe/plan/policy/plan_for.h"
 
@@ -16,7 +16,7 @@ namespace {
 using Kind = Objective::Kind;
 const PlanOptions kOptions{.effort = Effort::kQuick};
 
-/// Of each stage, in the order of its list.
+/// Returns the clocks of each stage, in the order of its list.
 std::vector<std::vector<Megahertz>> clocks_of(const Plan& plan) {
   std::vector<std::vector<Megahertz>> clocks;
   for (const auto& stage : plan.instructions) {
@@ -35,7 +35,7 @@ class PlanForObjective : public testing::Test {
         reference_{.fastest = frontier_.min_time(), .all_max = frontier_.all_max().iteration_time} {
   }
 
-  /// The choice of a job that holds the plan for the objective's time ready, among others.
+  /// Returns the choice of a job whose table includes the plan for the objective's time.
   const TablePlan& chosen_by_job(const Objective& objective) {
     const auto time = time_of(objective, reference_);
     const PlanTable::Options exact{.times = {time.value_or(reference_.fastest)}, .plan = kOptions};

@@ -178,7 +178,8 @@ TEST(PlanTable, ReadsBackTheSame) {
   EXPECT_EQ(read->of_least_energy(), table.of_least_energy());
 }
 
-/// The profile of `frontier_of` beside one that is faster and needs more energy.
+/// Returns the frontier of points that are faster than those in `frontier_of` but need more energy,
+/// and of both kinds of points if `plain_too`.
 Frontier frontier_with_knobs(bool plain_too) {
   const Profile profile = *synthesize({.stages = 4, .imbalance = 1.3, .noise = 0});
   std::vector<InstructionProfile> entries(profile.entries().begin(), profile.entries().end());
@@ -237,7 +238,7 @@ TEST(PlanTable, CarriesOneClockForAllGpusWithoutKnobs) {
       EXPECT_EQ(again->one_clock()[i].iteration_energy, expected[i].iteration_energy);
     }
   }
-  // Tables of earlier versions have none.
+  // Tables of earlier versions have no `one_clock`.
   std::string earlier = table.stored_text();
   const std::size_t begin = earlier.find(",\"one_clock\""), end = earlier.find(",\"all_max\"");
   ASSERT_LT(begin, end);
@@ -335,7 +336,7 @@ TEST(PlanTable, AGainIsOfThePlanForTheSameObjective) {
     EXPECT_EQ(objective_gain(full, full), 0);
     if (!objective.is_straggler()) {
       EXPECT_NEAR(gain, 1 - better.energy / worse.energy, 1e-12);
-    } else {  // both wait until then
+    } else {  // both wait until `time`
       const auto waited = [&](const TablePlan& plan) {
         return plan.energy + full.waiting_power() * (Seconds{time} - plan.time);
       };

@@ -32,7 +32,7 @@ TEST(CountedLatency, IsWhatRemainsForHarpesClientAtTheClocksOfTheProfile) {
 }
 
 TEST(CountedLatency, IsLongerWhereAComputationIsShorterThanTheTimeAskedAhead) {
-  // Fixed-time instructions are not announced: the clock after one is asked for before it.
+  // Fixed-time instructions are not announced: the clock after one is requested before it.
   EXPECT_DOUBLE_EQ(
       counted_latency(0.01_s, ClockClient::kHarpe, profile_with("0.004")).longest().value, 0.007);
   EXPECT_EQ(counted_latency(0.01_s, ClockClient::kHarpe, Profile()), LatencyByClock(0.01_s));

@@ -1,6 +1,6 @@
-// What parses reads back the same from what is written of it, names every clock with its latency,
-// and no latency between two is below both. A least latency is above 0 and not above the latency,
-// also between clocks.
+// A table that parses can be written, and parses back the same. It gives every clock its latency,
+// and no latency between two clocks is below both. A least latency is above 0 and not above the
+// latency, also between clocks.
 
 #include <algorithm>
 #include <cstdint>

@@ -19,7 +19,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
 
-/// One instruction on 38 clocks without noise, to be spoilt.
+/// Returns points of one instruction at 38 clocks without noise, to be corrupted.
 std::vector<OperatingPoint> clean() {
   const auto profile = synthesize({.gpu = "a40", .stages = 1, .noise = 0});
   const auto points = profile->points(0, 0, InstructionKind::kForward);
@@ -189,7 +189,7 @@ TEST(CheckProfile, UnderstandsThePublishedProfiles) {
 TEST(CheckProfile, TakesPointsWithOtherKnobsForAnotherCurve) {
   std::vector<OperatingPoint> points = clean();
   const std::size_t clocks = points.size();
-  // Half as fast again: as one curve it would be a saw.
+  // Points that take 1.5 times as long: in one curve, they would make a saw.
   for (std::size_t i = 0; i < clocks; ++i) {
     OperatingPoint slower = points[i];
     slower.knobs.label = *Label::of("slow");

@@ -10,7 +10,7 @@
 namespace harpe::plan {
 namespace {
 
-/// Root mean square of relative deviations, of times and of energies.
+/// Root mean squares of the relative deviations of times and of energies.
 struct Error2 {
   double time = 0;
   double energy = 0;
@@ -30,7 +30,7 @@ Error2 deviation(const Profile& a, const Profile& truth) {
   return {std::sqrt(error.time / count), std::sqrt(error.energy / count)};
 }
 
-/// Those that a test looks at: fits take seconds under sanitizers.
+/// Returns the models to test: only one under sanitizers, where fits take seconds.
 std::span<const GpuModel> fitted_models() {
   const std::span<const GpuModel> all = gpu_models();
   return HARPE_UNDER_SANITIZERS ? all.first(1) : all;

@@ -70,7 +70,7 @@ TEST(ParetoSet, DropsWhatIsBeatenAndWhatOnlyTies) {
   EXPECT_TRUE(pareto_set({}, {}).empty());
 }
 
-/// Indices of points that no other beats, found by comparing all pairs.
+/// Returns the indices of points that no other point beats, found by comparing all pairs.
 std::vector<int> brute_force_pareto(const std::vector<OperatingPoint>& points,
                                     const std::vector<double>& cost) {
   std::vector<int> kept;

@@ -1,4 +1,4 @@
-// What parses is written and parsed back equal.
+// A profile that parses can be written, and parses back the same.
 
 #include <cstdint>
 #include <cstdlib>

@@ -29,7 +29,7 @@ Profile parsed(const std::string& text) {
   return profile.ok() ? *profile : Profile();
 }
 
-/// One diagnostic, at `line:column`, whose message contains `message`.
+/// Expects one diagnostic, at `line:column`, whose message contains `message`.
 void expect_error(const std::string& text, int line, int column, const std::string& message) {
   SCOPED_TRACE(text);
   const std::vector<Diagnostic> diagnostics = diagnostics_of(text);
@@ -41,7 +41,7 @@ void expect_error(const std::string& text, int line, int column, const std::stri
   EXPECT_THAT(diagnostics[0].message, HasSubstr(message));
 }
 
-/// A diagnostic in the only data row.
+/// Expects one diagnostic in the only data row.
 void expect_row_error(const std::string& row, int column, const std::string& message) {
   expect_error(kHeader + row + "\n", 2, column, message);
 }

@@ -23,7 +23,7 @@ const GpuModel& model(std::string_view wanted) {
                        [&](const GpuModel& gpu) { return gpu.name == wanted; });
 }
 
-/// Points at all clocks a profile has, by rising clock, without noise.
+/// Returns points at all clocks of a profile, by rising clock, without noise.
 std::vector<OperatingPoint> forward(std::string_view gpu) {
   const auto profile = synthesize({.gpu = gpu, .stages = 1, .noise = 0});
   const auto points = profile->points(0, 0, InstructionKind::kForward);

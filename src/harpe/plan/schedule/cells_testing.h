@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// For tests: schedules with the sends and receives that they leave out.
+/// Schedules with sends and receives added, for tests.
 
 #include <algorithm>
 #include <functional>
@@ -11,8 +11,8 @@
 
 namespace harpe::plan {
 
-/// The schedule with a recv right ahead of each computation that needs data of another stage, and
-/// a send right behind each that gives some.
+/// Returns the schedule with a recv directly before each computation that needs data of another
+/// stage, and a send directly after each computation that provides such data.
 /// \param within_stages  also between parts on one stage
 inline Schedule with_cells(Schedule schedule, bool within_stages = false) {
   const int model_parts = schedule.parts() / schedule.copies;
@@ -47,8 +47,9 @@ inline Schedule with_cells(Schedule schedule, bool within_stages = false) {
   return schedule;
 }
 
-/// The same without some of the cells, some sends later and some receives earlier.
-/// \param below  a random number from 0 up to, and without, the given one
+/// Returns the same schedule with some of the sends and receives left out, and some sends later and
+/// some receives earlier.
+/// \param below  returns a random number from 0 to n - 1
 inline Schedule with_random_cells(const Schedule& without, const std::function<int(int)>& below) {
   Schedule schedule = with_cells(without, below(4) == 0);
   const int left_out = below(2) == 0 ? 0 : 1 + below(4);  // of 8

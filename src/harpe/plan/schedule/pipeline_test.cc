@@ -156,7 +156,7 @@ TEST(Pipeline, BlockingTransfersOccupyBothStages) {
   EXPECT_DOUBLE_EQ(timeline.start[5].value, 3.0);
 }
 
-/// Random schedules: by generator, or read from a reference file; any transfers.
+/// Random schedules of the generators, with random transfers, times and splits.
 class RandomCase {
  public:
   explicit RandomCase(unsigned seed) : random_(seed) {}
@@ -186,7 +186,7 @@ class RandomCase {
     }
     return transfers;
   }
-  /// Splits what can be split, or not.
+  /// Splits a fused instruction, or leaves it whole.
   std::vector<Instruction> split(const Instruction& i) {
     const auto part = [](InstructionKind kind, int of_part, int micro_batch) {
       return Instruction{.kind = kind, .part = of_part, .micro_batch = micro_batch};
@@ -208,7 +208,7 @@ class RandomCase {
   std::mt19937 random_;
 };
 
-/// Starts of the nodes, those of transfers apart, against a replay of the schedule's own lists.
+/// Compares the starts of instructions with a replay of the schedule's own lists.
 void expect_starts_of_a_replay(RandomCase& random, const Schedule& schedule,
                                const Transfers& transfers) {
   const Result<Pipeline> pipeline = Pipeline::build(
@@ -276,8 +276,8 @@ TEST(Pipeline, StartsAreThoseOfAReplayWhereverCellsStand) {
   EXPECT_GT(circles[Transfers::Mode::kRendezvous], 300);
 }
 
-/// Makespan where computations take random times, by their part and micro-batch, and cells none;
-/// nothing if stages wait for each other in a circle.
+/// Returns the makespan if computations take random times, by their part and micro-batch, and cells
+/// no time; nullopt if stages wait for each other in a circle.
 std::optional<Seconds> random_makespan(unsigned seed, const Schedule& schedule,
                                        const Transfers& transfers) {
   const Result<Pipeline> pipeline = Pipeline::build(schedule, transfers);
@@ -314,8 +314,8 @@ TEST(Pipeline, CellsRightAtTheirComputationsChangeNothingButWhatBlocks) {
       continue;
     }
     ++ran;
-    // Of three stages, the middle one sends to one neighbour before it receives from the other,
-    // where without cells it does both at once.
+    // With cells, the middle one of three stages sends to one neighbour before it receives from the
+    // other; without cells it does both at once.
     if (blocks && schedule.stages > 2) {
       EXPECT_GE(with->value, without.value - 1e-9);
       longer += *with > without + Seconds{1e-6};
@@ -367,7 +367,7 @@ TEST(Pipeline, StartsOfPyTorchsOwnSchedulesAreThoseOfAReplay) {
 }
 
 TEST(Pipeline, TheHalvesOfAFusedInstructionWaitForWhatTheWholeWaitsFor) {
-  // 4 equal stages x 5 micro-batches: 32 units, where early recompute takes 29.
+  // 4 equal stages x 5 micro-batches take 32 units, or 29 with early recompute.
   for (const auto& [name, expected] :
        {std::pair{"recompute-1f1b", 32.0}, std::pair{"early-recompute-1f1b", 29.0}}) {
     const Schedule schedule = *make_schedule(name, {.stages = 4, .micro_batches = 5});

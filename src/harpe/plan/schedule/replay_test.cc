@@ -45,7 +45,7 @@ TEST(Replay, ABlockNeedsTheInputsOfBothHalvesAndGivesBothAtItsEnd) {
       "0F0,3F0,(0F1;3B0)OVERLAP_F_B,3F1,3B1,0B0,0B1\n"
       "1F0,2F0,1F1,2F1,2B0,1B0,2B1,1B1\n");
   const auto found = starts(v, {}, {{1, 1, 7, 1, 1, 1, 1}, {1, 1, 1, 1, 1, 1, 1, 1}});
-  EXPECT_EQ(found[0][2], 4);   // 3F0 ends
+  EXPECT_EQ(found[0][2], 4);   // the end of 3F0
   EXPECT_EQ(found[1][2], 11);  // 1F1 waits for the whole block, as 2B0 does
   EXPECT_EQ(found[1][4], 13);
 }
@@ -61,7 +61,7 @@ TEST(Replay, BlockingTransfersOccupyBothStages) {
   const Schedule schedule = schedule_of_csv("0F0,0F1,0B0,0B1\n1F0,1F1,1B0,1B1\n");
   const Transfers transfers{
       .mode = Transfers::Mode::kRendezvous, .forward = {{0.5}}, .backward = {{0.25}}};
-  // 0F0 0-1, to stage 1 until 1.5, where both start; the next transfer waits for 1F0 to end at 3.5.
+  // 0F0 0-1, its transfer 1-1.5, then 0F1 and 1F0; the next transfer waits until 1F0 ends at 3.5.
   EXPECT_THAT(starts(schedule, transfers, {{1, 1, 1, 1}, {2, 2, 1, 1}}),
               ElementsAre(ElementsAre(0, 1.5, 7.25, 8.5), ElementsAre(1.5, 4, 6, 7.25)));
 }
@@ -84,7 +84,7 @@ TEST(Replay, BlockingTransfersHappenWhereTheirCellsStand) {
       "1RECV_F0,1F0,1B0,1SEND_B0\n");
   EXPECT_THAT(starts(schedule, blocking_transfers(), {{1, 0, 0, 2}, {0, 1, 2, 0}}),
               ElementsAre(ElementsAre(0, 1, 4.75, 4.75), ElementsAre(1.5, 1.5, 2.5, 4.5)));
-  // A stage computes between what it gives and its send.
+  // A stage computes between an instruction and its send.
   const Schedule apart = schedule_of_csv(
       "0F0,0F1,0SEND_F0,0SEND_F1,0RECV_B0,0B0,0RECV_B1,0B1\n"
       "1RECV_F0,1F0,1RECV_F1,1F1,1B0,1SEND_B0,1B1,1SEND_B1\n");
@@ -120,11 +120,11 @@ TEST(Replay, NamesTheBlockingSendsThatWaitForEachOther) {
             "(1SEND_B0) waits for stage 0 send of part 0 micro-batch 1 (0SEND_F1); 1SEND_B0 and "
             "0SEND_F1 wait for each other: a blocking send ends with its recv");
   EXPECT_EQ(refusal(each_sends_first, {.mode = {}, .forward = {{0.5}}, .backward = {{0.25}}}), "");
-  // Gradients alone take no time that blocks.
+  // Gradients take no time, so their transfers do not block.
   EXPECT_EQ(refusal(each_sends_first,
                     {.mode = Transfers::Mode::kRendezvous, .forward = {{0.5}}, .backward = {}}),
             "");
-  // Something stands between send and recv.
+  // Another instruction is between send and recv.
   EXPECT_THAT(refusal("0F0,0SEND_F0,0F1,0SEND_F1,LOAD,0RECV_B0,0B0,0RECV_B1,0B1\n"
                       "1RECV_F0,1F0,1B0,1SEND_B0,LOAD,1RECV_F1,1F1,1B1,1SEND_B1\n",
                       blocking_transfers()),
@@ -184,7 +184,7 @@ TEST(ScheduleRules, LetDataTravelBetweenCellsOnlyIfTransfersBlock) {
   Transfers transfers = blocking_transfers();
   EXPECT_EQ(travels({1, 0}, transfers), (Found{{{0, 1}, true}}));
   EXPECT_EQ(travels({1, 1}, transfers), Found{});
-  EXPECT_EQ(travels({0, 2}, transfers), (Found{{{1, 2}, true}}));  // of the computation: no send
+  EXPECT_EQ(travels({0, 2}, transfers), (Found{{{1, 2}, true}}));  // from the computation: no send
   transfers.backward.clear();
   EXPECT_EQ(travels({0, 2}, transfers), Found{});
   transfers = blocking_transfers();

@@ -1,4 +1,4 @@
-// What parses is valid, and comes back the same from both forms.
+// A schedule that parses is valid, and parses back the same from both of its forms.
 
 #include <cstddef>
 #include <cstdint>

@@ -19,7 +19,7 @@ std::string errors(std::string_view text) {
   return diagnostics_of(parse_schedule_json(text, "f"));
 }
 
-/// A document with one stage that does `instructions`.
+/// Returns a document with one stage that runs `instructions`.
 std::string one_stage(const std::string& instructions) {
   return "{\"ranks\": [[\n" + instructions + "]]}";
 }

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// For tests of schedules: outside data, makespans, comparison.
+/// Helpers for tests of schedules: printing, results and makespans.
 
 #include <gtest/gtest.h>
 
@@ -20,7 +20,7 @@ inline std::ostream& operator<<(std::ostream& out, const Instruction& instructio
   return out << name(instruction.kind) << ' ' << instruction.part << ' ' << instruction.micro_batch;
 }
 
-/// A value that must be there.
+/// Returns the value. If there is none, the test fails with the message.
 template <class T>
 T must(Result<T> result) {
   if (!result.ok()) {
@@ -30,14 +30,14 @@ T must(Result<T> result) {
   return *std::move(result);
 }
 
-/// The messages of a failure; "" for success.
+/// Returns the messages of a failure; "" for success.
 template <class T>
 std::string diagnostics_of(const Result<T>& result) {
   return result.ok() ? "" : result.error().text();
 }
 
-/// When the last instruction ends without transfers; nothing if the lists wait for each other in a
-/// circle.
+/// Returns the end of the last instruction without transfers; nullopt if the lists wait for each
+/// other in a circle.
 inline std::optional<double> makespan(const Schedule& schedule,
                                       const std::function<double(const Instruction&)>& duration) {
   std::vector<std::vector<Seconds>> durations;

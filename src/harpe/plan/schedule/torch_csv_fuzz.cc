@@ -1,5 +1,5 @@
-// What parses, as CSV or as lists that Python prints, is valid, and comes back the same from all
-// forms.
+// A schedule that parses, as CSV or as lists printed by Python, is valid, and parses back the same
+// from all of its forms.
 
 #include <cstddef>
 #include <cstdint>
@@ -14,7 +14,7 @@ void require(bool condition) {
   if (!condition) std::abort();
 }
 
-/// "[0F0, 0B0]\n[1F0, 1B0]\n"
+/// Returns lists as printed by Python, such as "[0F0, 0B0]\n[1F0, 1B0]\n".
 std::string printed(const harpe::Schedule& schedule) {
   std::string text = "[";
   for (const char c : harpe::torch_csv(schedule)) {
@@ -26,7 +26,7 @@ std::string printed(const harpe::Schedule& schedule) {
       text += c;
     }
   }
-  text.pop_back();  // the bracket behind the last line
+  text.pop_back();  // the bracket after the last line
   return text;
 }
 

@@ -129,8 +129,8 @@ TEST(Validate, RefusesABlockThatWaitsForItself) {
             "waits for it");
 }
 
-/// Any single change of one list of a valid schedule that drops, repeats or moves a computation to
-/// another stage is found.
+/// Validation finds every single change of a valid schedule that drops or repeats a computation, or
+/// moves it to another stage.
 TEST(Validate, FindsEverySingleMutation) {
   const unsigned seed = std::random_device{}();
   SCOPED_TRACE(testing::Message() << "seed " << seed);

@@ -75,7 +75,7 @@ TEST(CarbonController, TellsWhenAPauseEnds) {
   EXPECT_GE(pause.resumes->value, kControlStart + 5.9 * 3600);
   EXPECT_LE(pause.resumes->value, kControlStart + 7.1 * 3600);
   EXPECT_TRUE(controller.state().is_paused);
-  // Training that does not pause is not asked any more.
+  // A job that ignores pauses is not asked to pause again.
   ControlledJob job = job_at(1, 360);
   job.pauses_ignored = true;
   const auto paced = controller.decide(job, reading_testing(hours, Seconds{kControlStart + 3600}));
@@ -107,7 +107,7 @@ TEST(CarbonController, SaysAtOnceWhatDeadlineIsImpossible) {
   EXPECT_THAT(late.why, HasSubstr("cannot be met"));
   EXPECT_THAT(late.why, HasSubstr(carbon::utc_text(
                             carbon::UtcTime{static_cast<std::int64_t>(late.earliest->value)})));
-  // And runs on at the fastest plan once it is missed.
+  // After the deadline is missed, the job continues at the fastest plan.
   const auto missed = controller.decide(
       job_at(12, 3600), reading_testing(swinging(), Seconds{kControlStart + 12 * 3600}));
   EXPECT_EQ(missed.mode, Mode::kFastest);
@@ -161,12 +161,12 @@ TEST(CarbonController, AClockThatJumpsDoesNoHarm) {
   ControlledJob job = job_at(1, 350);
   job.now = Seconds{kControlStart - 1e8};
   auto back = controller.decide(job, reading_testing(swinging(), Seconds{kControlStart}));
-  EXPECT_EQ(back.mode, Mode::kStatic);  // the forecast is of another time
+  EXPECT_EQ(back.mode, Mode::kStatic);  // the forecast is for another time
   job = job_at(2, 700);
   job.now = Seconds{kControlStart + 1e9};
   const auto ahead = controller.decide(job, reading_testing(swinging(), Seconds{kControlStart}));
   EXPECT_EQ(ahead.mode, Mode::kFastest);
-  // Set right, it goes on as before.
+  // With the right time, control continues as before.
   const auto right = controller.decide(
       job_at(3, 1060), reading_testing(swinging(), Seconds{kControlStart + 3 * 3600}));
   EXPECT_NE(right.mode, Mode::kFastest);
@@ -193,7 +193,7 @@ TEST(CarbonController, DecisionsComeCloserTogetherNearTheDeadline) {
 }
 
 TEST(CarbonController, TheGuardKeepsNearTheStaticJobWhateverIsForecast) {
-  // Forecasts that promise the cleanest hour next, always in vain.
+  // Forecasts that always promise the cleanest hour next, which never comes.
   const std::vector<double> hours{300, 310, 320, 330, 340, 350};
   const auto read = [&](Seconds now) {
     IntensityReading reading = reading_testing(hours, now);

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// A job that trains as a controller decides, hour by hour, with noise and with what is lost.
+/// A simulated job that follows a controller, hour by hour, with noise and lost work.
 
 #include <algorithm>
 #include <functional>
@@ -14,7 +14,7 @@ inline constexpr double kControlStart = 1'764'000'000;  // a whole hour
 
 inline JobPaces paces_testing() {
   JobPaces paces{.iterations = {}, .gpus = 8};
-  // Powers of a frontier: the slower, the less for each bit of time.
+  // As on a frontier: the slower, the less energy is saved by each further step.
   for (int i = 0; i <= 10; ++i) {
     const double time = 10 + 0.5 * i;
     paces.iterations.push_back({Seconds{time}, Joules{24'000 + 9'000 / (1 + 0.5 * i)}});
@@ -22,7 +22,7 @@ inline JobPaces paces_testing() {
   return paces;
 }
 
-/// Grams of the best pace of all along, and with what it is through by `until` hours.
+/// Returns the grams of the best constant pace that finishes by `until` hours.
 inline double best_static(const std::vector<double>& hours, double work_hours, double until) {
   double best = 1e300;
   for (const carbon::PieceCost& one : paces_testing().iterations) {
@@ -38,7 +38,7 @@ inline double best_static(const std::vector<double>& hours, double work_hours, d
   return best;
 }
 
-/// The forecast as it is made at the start of the hour of `now`: what comes.
+/// Returns an exact forecast, as made at the start of the hour of `now`.
 inline IntensityReading reading_testing(const std::vector<double>& hours, Seconds now,
                                         double step = 3600) {
   const auto first = static_cast<std::size_t>((now.value - kControlStart) / step);
@@ -66,9 +66,9 @@ struct PlayedControl {
   std::vector<CarbonDecision> said = {};
 };
 
-/// \param lose  seconds of `run` that do not count, asked for each piece that runs
-/// \param read  the reading at a time
-/// \param iterations  of a job whose terms do not say
+/// \param lose  returns the seconds without progress in `run`, a piece of running time
+/// \param read  returns the reading at a time
+/// \param iterations  length of a job whose terms do not declare it
 inline PlayedControl play_testing(const CarbonTerms& terms, const std::vector<double>& hours,
                                   const std::function<double(double run)>& lose,
                                   const std::function<IntensityReading(Seconds now)>& read = {},
@@ -80,7 +80,7 @@ inline PlayedControl play_testing(const CarbonTerms& terms, const std::vector<do
   Seconds now{kControlStart};
   double done = 0;
   bool paused = false;
-  // One of unknown length is told nothing of it, and ends when that is done.
+  // A job of unknown length ends at `iterations`, which the controller does not know.
   const auto all = static_cast<double>(terms.iterations.value_or(iterations));
   while (done < all && played.decisions < 5000) {
     CarbonController controller(terms, state);

@@ -1,5 +1,5 @@
-// The guard of a controlled job, by the errors that earlier forecasts made: it waits for a cleaner
-// hour where forecasts of one were right, and not where they often were not.
+// The guard of a controlled job, based on the errors of earlier forecasts: the job waits for a
+// cleaner hour if such forecasts were right, but not if they were often wrong.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -20,8 +20,8 @@ using ::testing::StartsWith;
 
 constexpr int kDaysBefore = 60, kHoursAhead = 72;
 
-/// Each day has 12 hours of some 300 g/kWh and 12 that are promised to have 200. On some days the
-/// wind does not come, and they have 420, which no forecast knows before they begin.
+/// Each day has 12 hours of about 300 g/kWh and 12 hours that are forecast at 200. On some days
+/// there is no wind, and these hours have 420, which no forecast shows before they begin.
 class PromisingGrid {
  public:
   PromisingGrid(unsigned seed, double kept) {
@@ -33,11 +33,11 @@ class PromisingGrid {
       values_.push_back((hour % 24 < 12 ? 300 : clean_) * noise(random));
     }
   }
-  /// From the start of control on, which is that of a day.
+  /// Returns the hours from the start of control on, which is the start of a day.
   std::vector<double> hours() const {
     return {values_.begin() + std::ptrdiff_t{24} * kDaysBefore, values_.end()};
   }
-  /// As it is read in the hour of `now`, with its record of so many days.
+  /// Returns the reading in the hour of `now`, with a record of `days` days.
   IntensityReading read(Seconds now, int days) const {
     const int hour = 24 * kDaysBefore + static_cast<int>((now.value - kControlStart) / 3600);
     IntensityReading reading = reading_testing(hours(), now);
@@ -84,7 +84,7 @@ CarbonTerms terms_of(std::optional<double> guard) {
 }
 
 struct Played {
-  int above = 0;  ///< jobs that ended over a guard of 1 % above the best steady pace
+  int above = 0;  ///< jobs that emitted over 1 % more than the best steady pace
   double saved = 0, worst = -1;
 };
 
@@ -119,7 +119,7 @@ TEST(ControlGuard, LeavesTheGainWhereForecastsWereRight) {
   EXPECT_GT(free.saved, 0.25);
   EXPECT_GT(guarded.saved, 0.95 * free.saved);
   EXPECT_EQ(guarded.above, 0);
-  // With too few forecasts to know that, it goes by the range of the forecast.
+  // Too few forecasts are known, so the guard uses the range of the forecast.
   EXPECT_LT(play(1, 0.01, 10).saved, 0.5 * free.saved);
 }
 

@@ -1,4 +1,4 @@
-// What a server keeps of a job that moves with its grid. What is accepted reads back the same.
+// The stored state of a job that is controlled by its grid. An accepted state reads back the same.
 
 #include <cstddef>
 #include <cstdint>

@@ -6,7 +6,7 @@ namespace harpe::training {
 namespace {
 
 TEST(IterationCount, CountsWhatRanksReport) {
-  IterationCount count(101, 100);  // control begins in the midst
+  IterationCount count(101, 100);  // control begins during training
   EXPECT_EQ(count.done(), 101);
   count.observe(150);
   EXPECT_EQ(count.done(), 151);
@@ -15,13 +15,13 @@ TEST(IterationCount, CountsWhatRanksReport) {
 TEST(IterationCount, GoesOnWhereTrainingCountsAnew) {
   IterationCount count;
   count.observe(999);
-  count.observe(-1);  // other processes register
+  count.observe(-1);  // new processes register
   EXPECT_EQ(count.done(), 1000);
   count.observe(0);
   EXPECT_EQ(count.done(), 1001);
   count.observe(499);
   EXPECT_EQ(count.done(), 1500);
-  count.observe(2);  // its end was not seen
+  count.observe(2);  // the end of training was not seen
   EXPECT_EQ(count.done(), 1503);
 }
 
@@ -29,7 +29,7 @@ TEST(IterationCount, GoesOnWithTrainingThatGoesOnWhereItEnded) {
   IterationCount count;
   for (const std::int64_t newest : {0, 5, -1, 6, 7}) count.observe(newest);
   EXPECT_EQ(count.done(), 8) << "it ended to pause in its first few iterations";
-  IterationCount again(151, 50);  // its ranks count this start alone
+  IterationCount again(151, 50);  // its ranks count iterations since this start only
   for (const std::int64_t newest : {-1, 51, 52}) again.observe(newest);
   EXPECT_EQ(again.done(), 153);
 }
@@ -38,7 +38,7 @@ TEST(IterationCount, BelievesTrainingThatCountsTheWholeRun) {
   IterationCount count;
   count.observe(999);
   count.observe(-1);
-  count.observe(900);  // from its last checkpoint: 100 iterations are done again
+  count.observe(900);  // restarts at its last checkpoint: 100 iterations are repeated
   EXPECT_EQ(count.done(), 901);
   count.observe(1100);
   count.observe(1050);

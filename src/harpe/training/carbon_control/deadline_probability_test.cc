@@ -1,4 +1,4 @@
-// The deadline holds with the probability that was asked for, by the job's own spread of progress.
+// Deadlines are met with the requested probability, based on the job's own spread of progress.
 
 #include <gtest/gtest.h>
 
@@ -22,7 +22,7 @@ struct Noise {
 std::vector<Noise> noises() {
   return {{"iterations that vary",
            [](std::mt19937_64& random, double run) {
-             // So much an hour, independent from piece to piece.
+             // 1 % of each hour with a deviation of 100 s, independent between pieces.
              std::normal_distribution<double> slow(0.01 * run, 100 * std::sqrt(run / 3600));
              return std::clamp(slow(random), -0.2 * run, 0.9 * run);
            }},
@@ -58,7 +58,7 @@ TEST(DeadlineProbability, HoldsAsOftenAsItSays) {
       }
       const double most = (1 - terms.probability) * kDeadlineJobs;
       EXPECT_LE(missed, most + 3 * std::sqrt(most)) << noise.name << ", pauses " << pauses;
-      // Time that is kept in reserve and not needed is time in which it could have run slower.
+      // Reserve time that was not needed could have been used to run slower.
       EXPECT_LT(slack / kDeadlineJobs, 1.5) << noise.name << ", pauses " << pauses;
       RecordProperty(std::string(noise.name) + (pauses ? ", pauses" : ""), missed);
     }

@@ -31,7 +31,7 @@ IntensityReading reading_of(std::vector<double> values,
   return reading;
 }
 
-/// 150 g/kWh in the first hour of its forecast.
+/// Returns 150 g/kWh, measured in the first hour of the forecast.
 carbon::LabelledIntensity measured_now(const IntensityReading& reading) {
   carbon::LabelledIntensity current;
   current.intensity.grams_per_kwh = 150;
@@ -126,8 +126,8 @@ TEST(IntensityOutlook, TakesWhatIsMeasuredNow) {
   EXPECT_DOUBLE_EQ(outlook.intervals[0].weight, 150 / kKwh);
 }
 
-/// A reading of a flat 200 g/kWh at noon, with forecasts of `days` days before that said 100 for
-/// two days, of which 100 + 10 x days came.
+/// Returns a reading with a flat forecast of 200 g/kWh and a record of `days` days. The forecast of
+/// each earlier day was 100 for two days; n days ago, 100 + 10 n was measured.
 IntensityReading reading_with_record(int days) {
   IntensityReading reading = reading_of(std::vector<double>(48, 200));
   carbon::IntensitySeries& measured = reading.record.measured;
@@ -158,11 +158,11 @@ TEST(IntensityOutlook, HasTheErrorsOfEarlierForecastsInTheirOrder) {
 }
 
 TEST(IntensityOutlook, TakesForecastsOfWhichAllHasCome) {
-  // Three days to the deadline: the newest of which three days are over is of three days ago.
+  // With three days to the deadline, the newest forecast that is over was made three days ago.
   IntensityReading reading = reading_with_record(30);
   const auto long_one = outlook_of(reading, Seconds{kStart}, Seconds{kStart + 72.0 * 3600});
   EXPECT_EQ(long_one.outlooks.size(), 28U);
-  // A gap of two days leaves out the forecasts that fell into it, a gap of an hour none.
+  // A gap of two days excludes the forecasts for these days, a gap of an hour excludes none.
   std::fill_n(reading.record.measured.values.begin() + 100, 1, carbon::kNoValue);
   const auto short_one = outlook_of(reading, Seconds{kStart}, Seconds{kStart + 24.0 * 3600});
   EXPECT_EQ(short_one.outlooks.size(), 30U);

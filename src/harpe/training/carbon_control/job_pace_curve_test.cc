@@ -24,7 +24,7 @@ TEST(JobPaces, AreOfAllPipelinesWithWhatIterationsTakeBeyondThem) {
   for (std::size_t i = 0; i < paces.iterations.size(); ++i) {
     const plan::TablePlan& plan = table.plans()[i];
     EXPECT_EQ(paces.iterations[i].time, plan.time + overhead);
-    // Two GPUs of each of three pipelines wait through the overhead.
+    // Two GPUs of each of three pipelines wait during the overhead.
     EXPECT_NEAR(paces.iterations[i].energy.value, 3 * (plan.energy.value + 2 * 80 * overhead.value),
                 1e-6);
   }

@@ -1,5 +1,5 @@
-// Control of jobs of unknown length: whatever is forecast and whatever is lost, they are never
-// further behind than their slack for long, and emit less than at a steady pace.
+// Control of jobs of unknown length. With any forecast and any loss, a job is never behind by more
+// than its slack for long, and emits less than at a steady pace.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -41,7 +41,7 @@ double open_ended_loss(double) {
   return 0;
 }
 
-/// Hours behind beyond the slack, at the worst decision; below 0: never.
+/// Returns the most hours by which a decision was behind beyond the slack; negative if never.
 double most_beyond(const PlayedControl& played, const CarbonTerms& terms) {
   double most = -1e9;
   for (const CarbonDecision& one : played.said) {
@@ -113,14 +113,14 @@ TEST(OpenEndedControl, EmitsLessThanTheBestSteadyPaceOfItsFactor) {
 TEST(OpenEndedControl, SaysHowFarBehindItIsAndHasNoDeadline) {
   CarbonController controller(open_ended_terms(1.5, 12, true), {});
   std::vector<double> hours = swinging(200);
-  std::rotate(hours.begin(), hours.begin() + 5, hours.end());  // the dirtiest first
+  std::rotate(hours.begin(), hours.begin() + 5, hours.end());  // the dirtiest hours first
   const auto dirty = controller.decide({.now = Seconds{kControlStart}, .paces = paces_testing()},
                                        reading_testing(hours, Seconds{kControlStart}));
   EXPECT_EQ(dirty.mode, Mode::kPaused);
   EXPECT_FALSE(dirty.deadline || dirty.finish || dirty.earliest);
   EXPECT_EQ(dirty.behind, Seconds{0});
   EXPECT_GT(dirty.gain().value_or(0), 0.02);
-  // Training that was told to go on, and did nothing for as long as it could.
+  // Training that was allowed to run, but made no progress for 20 h.
   ControlState state = controller.state();
   state.elapsed = Seconds{20 * kHour};
   CarbonController late(open_ended_terms(1.5, 12, true), state);
@@ -139,7 +139,7 @@ TEST(OpenEndedControl, DoesNotMakeUpForWhatControlDidNotPutOff) {
                     reading_testing({300}, Seconds{kControlStart}));
   const auto read = parse_control_state(control_state_json(controller.state()));
   ASSERT_TRUE(read.ok());
-  // Two days later: the server was down, and training went on or not.
+  // Two days later, after the server was down. Training has continued, or not.
   for (const double done : {0.0, 15'000.0}) {
     CarbonController again(open_ended_terms(1.25, 2, false), *read);
     const Seconds later{kControlStart + 48 * kHour};

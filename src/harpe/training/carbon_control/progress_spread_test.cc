@@ -35,7 +35,7 @@ TEST(ProgressSpread, WhatIsAlwaysLostCountsInFull) {
 TEST(ProgressSpread, ARestartNowAndThenCountsAsOneWhole) {
   ProgressSpread rare;
   for (int i = 0; i < 100; ++i) rare.add({.planned = 3600, .lost = i % 10 == 0 ? 1800.0 : 0.0});
-  // Of one hour, one in ten loses half.
+  // One hour in ten loses half of its time.
   EXPECT_GT(rare.reserve(3600, 0.95), 1600);
   EXPECT_LT(rare.reserve(3600, 0.75), 1600);
 }
@@ -63,7 +63,7 @@ TEST(ProgressSpread, TheReserveHoldsAsOftenAsItSays) {
     }
     const double most = (1 - probability) * kJobs;
     EXPECT_LT(exceeded, most + 3 * std::sqrt(most)) << probability;
-    // It is no reserve against everything: it would cost what pacing gains.
+    // The reserve does not cover every loss: that would cost the gain of pacing.
     EXPECT_GT(exceeded, 0) << probability;
   }
 }

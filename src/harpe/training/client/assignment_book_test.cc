@@ -1,5 +1,5 @@
-// Which assignments hold when, against a plain reading of the rule over everything that was ever
-// sent.
+// The assignments in force, compared with a direct reading of the rule over all assignments that
+// were sent.
 
 #include "harpe/training/client/assignment_book.h"
 
@@ -72,7 +72,7 @@ TEST(AssignmentBook, AgreesWithTheRuleWhateverOrderAssignmentsComeIn) {
     return std::uniform_int_distribution<int>(from, to)(random);
   };
   for (int round = 0; round < 500; ++round) {
-    // As a server sends them: versions rise, and mostly the iterations from which they hold.
+    // As sent by a server: versions rise, and usually their first iterations, too.
     std::vector<StageAssignment> sent;
     std::int64_t from = 0;
     for (int version = 1; version <= 12; ++version) {
@@ -111,7 +111,7 @@ TEST(AssignmentBook, TakesNothingFromAServerThatHadTheJobBefore) {
   EXPECT_EQ(book.size(), 2) << "left out";
   EXPECT_EQ(book.in_force(11)->version, 7) << "until the new server's hold";
   EXPECT_EQ(book.in_force(12)->version, 1007);
-  // A newer epoch counts, also where its versions were given before.
+  // A newer epoch takes precedence, even if its versions were used before.
   ASSERT_TRUE(book.add(of_epoch(5, assignments(9, 14, 900))).ok());
   EXPECT_EQ(book.in_force(14)->version, 9);
   EXPECT_EQ(book.newest(), 9);

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// A server for tests of the client: one job, led by the real state machine, over real HTTP. It can
-/// go away and come back, and respond as a test says.
+/// A server for tests of the client: one job, led by the real state machine, over real HTTP. The
+/// server can stop and start again, and a test can replace its responses.
 
 #include <chrono>
 #include <cstdlib>
@@ -26,7 +26,7 @@ namespace harpe::training {
 
 class TestServer {
  public:
-  /// Responds in place of the job, where it returns something.
+  /// Returns a response to send in place of the job's response, or nullopt.
   using Override = std::function<std::optional<net::HttpResponse>(const net::HttpRequest&)>;
 
   TestServer() { up(); }
@@ -36,7 +36,7 @@ class TestServer {
 
   std::string url() const { return "http://" + address_; }
 
-  /// As after a kill -9: the port is closed, all connections are gone. The job stays.
+  /// Stops the server like a kill -9: the port and all connections are closed. The job is kept.
   void down() {
     if (!loop_) return;
     loop_->post([this] {
@@ -71,7 +71,7 @@ class TestServer {
     const MutexLock lock(mutex_);
     override_ = std::move(override_response);
   }
-  /// Looks at the job, or changes it.
+  /// Reads or changes the job.
   template <class T>
   T with_job(const std::function<T(std::optional<Job>&)>& use) {
     const MutexLock lock(mutex_);
@@ -200,7 +200,7 @@ class TestServer {
     return json(200, assignments(report->coordinates.data, report->coordinates.stage));
   }
 
-  /// Does what the job wants done outside.
+  /// Carries out the effects that the job requests.
   void settle() HARPE_REQUIRES(mutex_) {
     while (job_) {
       JobEffects effects = job_->take_effects();

@@ -1,4 +1,4 @@
-// Training's way through the list of its stage, also when it leaves the list.
+// The position of training in the list of its stage, also after training leaves the list.
 
 #include "harpe/training/client/instruction_cursor.h"
 
@@ -37,7 +37,7 @@ TEST(InstructionCursor, FollowsEveryGeneratedScheduleToItsEnd) {
         cursor->restart();
         for (const Announced& one : computations(*schedule, stage)) {
           EXPECT_EQ(cursor->next(), one.position);
-          // Alternately with and without its number.
+          // Alternately with and without the micro-batch number.
           const auto taken = cursor->take(one.kind, one.chunk, repeat == 0 ? one.micro_batch : -1);
           EXPECT_EQ(taken.position, one.position) << generator.name;
           EXPECT_TRUE(taken.expected);

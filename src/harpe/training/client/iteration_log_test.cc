@@ -40,7 +40,7 @@ class Log : public ::testing::Test {
   std::uint64_t lost_ = 0;
 };
 
-/// 100 W, with an error of 3 J for each span.
+/// Returns energies at 100 W, with an error of 3 J for each span.
 std::vector<EnergyEstimate> constant_power(std::span<const TimeSpan> spans) {
   std::vector<EnergyEstimate> energies;
   for (const TimeSpan& span : spans) {
@@ -142,7 +142,7 @@ TEST_F(Log, EnergyThatIsNotKnownIsNotANumber) {
   EXPECT_TRUE(std::isnan(without.energy.value));
   EXPECT_TRUE(std::isnan(without.instructions[0].energy.value));
   EXPECT_EQ(without.energy_error.value, 0);
-  // A hole in the samples of one instruction spoils that one, and the whole.
+  // A gap in the samples of one instruction invalidates its energy and the energy of the iteration.
   const auto partly = [](std::span<const TimeSpan> spans) {
     auto energies = constant_power(spans);
     energies[0].unobserved = energies[0].time;

@@ -1,5 +1,5 @@
-// Plans for Harpe's client, replayed with the client's rule for asking: whatever the delays are
-// between the least latency and the latency, time and energy of the plan hold.
+// Plans for Harpe's client, replayed with the client's rule for asking: for all delays between the
+// least latency and the latency, time and energy of the plan hold.
 
 #include <gtest/gtest.h>
 
@@ -32,7 +32,7 @@ using Draw = std::function<double(std::mt19937_64&)>;
 struct Outcome {
   Seconds latest;        ///< longest time from an instruction's planned end to its end
   Seconds latest_clock;  ///< longest time from the latest landing that the plan counts to a landing
-  Seconds earliest;      ///< longest time from a landing to the end of the instruction before
+  Seconds earliest;      ///< longest time from a landing to the end of the previous instruction
   double energy = 0;     ///< ratio to the plan's energy
 };
 
@@ -46,7 +46,7 @@ struct Planned {
 
 std::vector<Planned> planned_of(const std::vector<PlannedInstruction>& list) {
   std::vector<Planned> planned;
-  Seconds late{0};  // that the entry before allows for a change
+  Seconds late{0};  // allowed for a change by the previous entry
   for (const PlannedInstruction& one : list) {
     if (one.kind == InstructionKind::kSwitch) {
       late = one.time;
@@ -106,7 +106,7 @@ class Stage {
     return {done.end, done.effective};
   }
   const Planned& planned(int position) const { return plan_[static_cast<std::size_t>(position)]; }
-  /// When the newest clock that was asked for comes into force.
+  /// Returns when the most recently requested clock comes into force.
   Instant landing() const { return last_landing_; }
 
  private:
@@ -128,7 +128,7 @@ class Stage {
     landings_.push_back({last_landing_, clock});
   }
 
-  /// Returns when an instruction ends if no clock is asked for from now on, and its energy.
+  /// Returns when an instruction ends if no clock is requested from now on, and its energy.
   Progress progress(InstructionKind kind, Instant begin) const {
     const auto points = profile_.points(stage_, 0, kind);
     Progress done{.end = begin, .effective = {}};
@@ -164,7 +164,7 @@ class Stage {
   std::deque<Landing> landings_;
 };
 
-/// Replays a plan, each iteration after the one before.
+/// Replays a plan for some iterations without pauses between them.
 Outcome replay(const Plan& plan, const Profile& profile, const Pipeline& pipeline,
                const LatencyByClock& latency, const LatencyByClock& counted,
                const plan::AskingAhead& asking, const Draw& draw, std::uint64_t seed) {
@@ -175,7 +175,7 @@ Outcome replay(const Plan& plan, const Profile& profile, const Pipeline& pipelin
   }
   Outcome outcome{.latest = -1_s, .latest_clock = -1_s, .earliest = -1_s};
   Instant now{};
-  Instant planned_from{};  // of the plan's iterations, one after the other without a pause
+  Instant planned_from{};  // of the planned iteration, without pauses between iterations
   Instant counted_from{};
   Joules used{0};
   for (int iteration = 0; iteration < kWarmUp + kIterations; ++iteration) {
@@ -226,7 +226,7 @@ Problem problem(std::uint64_t seed, double forward_seconds) {
   return {profile, std::move(pipeline), std::move(frontier)};
 }
 
-/// A table as measured on GPUs: other latencies for other clocks, that vary by up to a tenth.
+/// Returns a table as measured on GPUs: latencies depend on the clock, and vary by up to a tenth.
 LatencyByClock random_table(std::mt19937_64& random) {
   std::uniform_real_distribution<double> most(0.006, 0.02), share(0.9, 1);
   std::vector<LatencyByClock::Entry> entries;

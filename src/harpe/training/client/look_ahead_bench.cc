@@ -1,22 +1,22 @@
-// What asking for clocks ahead is worth, on a simulated GPU whose clock takes 10 ms to change.
+// The benefit of asking for clocks ahead, on a simulated GPU whose clock takes 10 ms to change.
 //
 //   look_ahead_bench [iterations] [switch milliseconds]
 //
-// A rank runs forwards and backwards at two clocks, by a plan, one right after the other or with
-// pauses, as between stages. The clock of each instruction is asked for
+// A rank runs forwards and backwards at two clocks, by a plan, without gaps or with pauses, as
+// between stages. The clock of each instruction is requested
 //   at its start      through the agent's channel, as without a client
-//   at the last end   by the client, when the instruction before has ended
+//   at the last end   by the client, when the previous instruction has ended
 //   ahead             by the client, 0.7 of a switch before that end (instruction/asking_ahead.h)
-// The same again where training runs ahead of its device, an iteration at a time, with the client
-//   at the calls      asked for when training puts the work into the device's queue
-//   on the device     following the queue (RankClient::follow_stream), and asking ahead
-// Beside it stands the plan: what the same instructions take and use if each runs at its clock
-// throughout. The agent, its channel and the server's assignments are real; the GPU is simulated,
-// its queue is a look-alike of CUDA's driver (scripted_cuda.cc), and figures of the GPU are the
-// simulation's truth. The lateness of a clock follows from the time of its instruction. It is
-// compared with what a plan counts: the longest switch, or if the client asks ahead what remains of
-// it. Exits with 1 if asking ahead is no better than asking at the start, or following the queue no
-// better than not.
+// The same is repeated with training an iteration ahead of its device. The client then asks
+//   at the calls      when training puts the work into the device's queue
+//   on the device     ahead, following the queue (RankClient::follow_stream)
+// All are compared with the plan: the time and energy of the same instructions if each runs at its
+// clock throughout. The agent, its channel and the server's assignments are real. The GPU is
+// simulated, its queue is an imitation of CUDA's driver (scripted_cuda.cc), and figures of the GPU
+// are exact values of the simulation. The lateness of a clock follows from the time of its
+// instruction. It is compared with the lateness that a plan counts: the longest switch, or its
+// remainder if the client asks ahead. Exits with 1 if asking ahead is no better than asking at the
+// start, or following the queue no better than not following it.
 
 #include <chrono>
 #include <cmath>
@@ -50,7 +50,7 @@ constexpr int kWarmUp = 2;  // iterations
 /// The longest of some hundred switches over their median: their logarithms have a deviation of
 /// 0.05 (`switch_spread`).
 constexpr double kLongestSwitch = 1.15;
-constexpr Seconds kToCall{0.001};  // `call_ms`, and what the bench cannot tell from none
+constexpr Seconds kToCall{0.001};  // `call_ms`; the bench cannot detect less
 
 enum class Asking { kAtItsStart, kAtTheLastEnd, kAhead, kAtTheCalls, kOnTheDevice };
 constexpr const char* kNames[] = {"at its start", "at the last end", "ahead", "at the calls",
@@ -58,12 +58,12 @@ constexpr const char* kNames[] = {"at its start", "at the last end", "ahead", "a
 
 struct Outcome {
   double time = 0, energy = 0;  ///< of an iteration
-  int began = 0, at_clock = 0;  ///< instructions, and those that began at their clock
+  int began = 0, at_clock = 0;  ///< instructions; number that began at their clock
   double wrong = 0;             ///< seconds of all instructions at the clock of a neighbour
   int as_counted = 0;           ///< instructions that are at that clock no longer than plans count
 };
 
-/// Returns the lateness that plans count, of the longest switch.
+/// Returns the lateness that plans count for the longest switch.
 Seconds counted(Asking asking, double switch_ms) {
   const LatencyByClock longest = Seconds{kLongestSwitch * switch_ms / 1000};
   const bool is_ahead = asking == Asking::kAhead || asking == Asking::kOnTheDevice;
@@ -110,7 +110,7 @@ struct Bench {
     }
     return work.points.back();
   }
-  /// How long an instruction ran at the other one's clock, from how long it took.
+  /// Returns how long an instruction ran at the clock of the other kind, based on its duration.
   double wrong_time(bool is_forward, const Simulation::Span& span) const {
     const SimulatedWork& work = is_forward ? forward : backward;
     const double right = at(work, is_forward ? kForwardClock : kBackwardClock).time.value;
@@ -158,7 +158,7 @@ struct Bench {
       options.spec.schedule = *one_f_one_b({.stages = 1, .micro_batches = kMicroBatches});
       options.clock_socket = agent.clock_socket;
       options.measured = measured.get();
-      options.log = [](const std::string&) {};  // that the stream is not followed, on purpose
+      options.log = [](const std::string&) {};  // the stream is not followed on purpose
       options.spec.switch_latency = Seconds{kLongestSwitch * switch_ms / 1000};
       if (asking == Asking::kAtTheLastEnd) options.look_ahead = Seconds{0};
       auto started = RankClient::start(options);
@@ -171,7 +171,7 @@ struct Bench {
     if (asking == Asking::kOnTheDevice && !client->follow_stream(nullptr).ok()) std::abort();
     Outcome outcome;
     SimulatedTruth begin{};
-    // What the device does, when it gets there.
+    // Runs work on the device, when the device reaches it.
     const auto put = [&](std::function<void()> work) {
       if (runs_ahead) {
         cuda.put(std::move(work));

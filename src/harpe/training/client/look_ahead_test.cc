@@ -12,7 +12,7 @@ Instant at(double seconds) {
   return Instant{} + Seconds{seconds};
 }
 
-/// Asks 10 s ahead, whatever the clock.
+/// Asks 10 s ahead, for any clock.
 const plan::AskingAhead kTenSeconds = plan::AskingAhead::by(10_s);
 
 LookAhead::Running running(int position, int clock, int next, std::uint32_t step = 1) {
@@ -76,7 +76,7 @@ TEST(LookAhead, DurationsOfAnotherClockSayNothing) {
   ahead.begin(running(0, 1200, 900), at(0));
   EXPECT_FALSE(ahead.ask());
   ahead.end(at(70));
-  // Another place with the same kind at the same clock is as long.
+  // Another position with the same kind and clock has the same duration.
   ahead.begin(running(1, 1200, 900), at(0));
   ASSERT_TRUE(ahead.ask());
   EXPECT_EQ(ahead.ask()->at, at(60));

@@ -1,5 +1,5 @@
-// Powers that are known, seen through a counter that steps every 100 ms at instants that are known
-// to some milliseconds.
+// Known powers, measured by a counter that steps every 100 ms at instants known to some
+// milliseconds.
 
 #include <gtest/gtest.h>
 
@@ -40,7 +40,7 @@ class Rank {
     record.span.end = now();
     return record;
   }
-  /// Two fifths of it forward, as much backward, the rest waiting.
+  /// Adds an iteration: two fifths forward, two fifths backward, the rest waiting.
   IterationRecord short_iteration(std::int64_t number, double seconds) {
     IterationRecord record;
     record.iteration = number;
@@ -52,8 +52,8 @@ class Rank {
     record.span.end = now();
     return record;
   }
-  /// All of the last second before the iteration, and of it; the newest was seen `late`, and moves
-  /// back when the next one comes.
+  /// Returns the edges in the iteration and in the second before it. The newest edge is `late`, and
+  /// is corrected when the next edge is seen.
   std::vector<CounterEdge> edges_around(const TimeSpan& span, Seconds late = {}) const {
     std::vector<CounterEdge> around = edges({span.begin + -PowerSplit::kBefore, span.end});
     if (!around.empty()) around.back().time = std::min(around.back().time + late, span.end);
@@ -105,7 +105,7 @@ TEST(PowerSplit, TellsKindsApartThatTheCounterSeesOnlyTogether) {
   std::mt19937 random(seed);
   int responses = 0, held = 0;
   double worst_sum = 0;
-  // So many that chance does not decide: the share that holds is 0.93, with a deviation of 0.006.
+  // Enough rounds to exclude chance: the share that holds is 0.93, with a deviation of 0.006.
   for (int round = 0; round < 1000; ++round) {
     std::uniform_real_distribution<double> watts(250, 450);
     const double forward = watts(random), backward = watts(random);
@@ -144,7 +144,7 @@ TEST(PowerSplit, GetsBetterWithIterations) {
   EXPECT_LT(errors[39], 0.5 * errors[5]);
 }
 
-/// Energies of the newest of so many iterations.
+/// Returns the energies of the newest of `iterations` iterations.
 std::vector<InstructionTotals> short_totals(Rank rank, int iterations, double seconds,
                                             Seconds late) {
   PowerSplit split;
@@ -159,12 +159,12 @@ std::vector<InstructionTotals> short_totals(Rank rank, int iterations, double se
 }
 
 TEST(PowerSplit, AnEdgeThatMovedBackStillBeginsTheNextInterval) {
-  // Nearly all intervals lie across the border of two iterations of 120 ms.
+  // Nearly all intervals contain the border between two iterations of 120 ms.
   const auto still = short_totals(Rank({400, 350, 84}, 7), 100, 0.12, 0_s);
   const auto moved = short_totals(Rank({400, 350, 84}, 7), 100, 0.12, 0.0005_s);
   ASSERT_EQ(moved.size(), 2);
   for (std::size_t i = 0; i < 2; ++i) {
-    // Of half the intervals the error is 1.4 times as large.
+    // With half of the intervals, the error would be 1.4 times as large.
     EXPECT_LT(moved[i].energy_error.value, 1.2 * still[i].energy_error.value);
   }
 }
@@ -191,7 +191,7 @@ TEST(PowerSplit, BetterEstimatesOfLongInstructionsAreLeftAlone) {
     totals.energy = 33_J;
     totals.energy_error = 1e-9_J;
   }
-  report.instructions[0].time = 4_s;  // each a second
+  report.instructions[0].time = 4_s;  // 1 s each
   split.refine(record, report);
   EXPECT_EQ(report.instructions[0].energy, 33_J);
   EXPECT_NE(report.instructions[1].energy, 33_J) << "62 ms, between steps of 100 ms";

@@ -1,4 +1,4 @@
-// What training's thread shares with others: nothing is lost, torn, out of order or left behind.
+// Data that training's thread shares with others: never lost, torn, out of order or leaked.
 
 #include <gtest/gtest.h>
 

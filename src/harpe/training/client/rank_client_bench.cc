@@ -1,15 +1,15 @@
-// What the calls around instructions cost training.
+// The cost of the calls around instructions for training.
 //
 //   rank_client_bench [iterations] [change]
 //
-// A rank runs a schedule of one stage with nothing between the calls but a pause, with a real
-// server's assignments, a real agent's clock channel, and the client's threads at work. Unless
-// `change` is said, all instructions have one clock, as while profiling and for most of a plan's
-// neighbours; with it the clock changes at every instruction, and with it the agent is woken.
+// A rank runs a schedule of one stage with only a pause between the calls. The server's
+// assignments, the agent's clock channel and the client's threads are real. By default all
+// instructions have one clock, as during profiling and for most of the neighbours in a plan. With
+// `change`, the clock changes at every instruction, which wakes the agent.
 //
-// It checks that every instruction arrived in a report and that each change was asked for once.
-// Beside it, in the same run: a bare call through a pointer, and reading the clock twice, which is
-// the least that noting a time costs. Exits with 1 where a check fails, whatever the times.
+// It checks that every instruction arrived in a report and that each change was requested once. For
+// comparison, the same run measures a bare call through a pointer, and two readings of the clock,
+// which are the least cost of noting a time. Exits with 1 if a check fails, whatever the times are.
 
 #include <unistd.h>
 
@@ -31,7 +31,7 @@ namespace {
 
 constexpr int kMicroBatches = 32;
 
-/// Nanoseconds, with what reading the clock itself takes.
+/// Returns the duration in nanoseconds, including the reading of the clock.
 template <class Call>
 double timed(const Call& call) {
   const auto begin = std::chrono::steady_clock::now();
@@ -111,7 +111,7 @@ int run(int iterations, bool change) {
     for (int i = 0; i < 2 * kMicroBatches; ++i) {
       const auto kind = i % 2 == 0 ? InstructionKind::kForward : InstructionKind::kBackward;
       begins.push_back(timed([&] { (*client)->on_instruction_begin(kind, 0, i / 2); }));
-      ::usleep(50);  // the caches of a CPU that has done something else
+      ::usleep(50);  // cold caches, as after other work of the CPU
       ends.push_back(timed([&] { (*client)->on_instruction_end(); }));
       bare.push_back(timed([&] { call(); }));
       stamps.push_back(timed([&] { (void)system_clock().now(); }));

@@ -1,5 +1,5 @@
-// More than one knob, from end to end: assignments with memory clocks, power limits and labels, a
-// real agent, a simulated GPU.
+// Several knobs, end to end: assignments with memory clocks, power limits and labels, a real agent,
+// and a simulated GPU.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -32,7 +32,7 @@ constexpr auto kForward = InstructionKind::kForward;
 constexpr auto kBackward = InstructionKind::kBackward;
 constexpr const char* kAllowed = "memory_clocks_mhz = [405, 7251]\npower_limit_w = [100, 300]\n";
 
-/// An assignment of clocks 1500, 900, 1500, 900 for F0 B0 F1 B1, with what else is set.
+/// Returns an assignment of clocks 1500, 900, 1500, 900 for F0 B0 F1 B1, with these knobs.
 std::string plan(int version, int from, const std::string& knobs) {
   return R"({"version": )" + std::to_string(version) + R"(, "from_iteration": )" +
          std::to_string(from) + R"(, "purpose": "plan", "clocks_mhz": [1500, 900, 1500, 900])" +
@@ -68,7 +68,7 @@ class KnobsTest : public ::testing::Test {
     ASSERT_TRUE(made.ok()) << made.error().text();
     controller_ = *std::move(made);
   }
-  /// A client that gets these assignments, and nothing else.
+  /// Starts a client that receives only these assignments.
   void start_client(const std::string& assignments) {
     server_.respond_by(
         [assignments, this](const net::HttpRequest& request) -> std::optional<net::HttpResponse> {
@@ -104,7 +104,7 @@ class KnobsTest : public ::testing::Test {
     client_->on_instruction_begin(kind, 0, micro_batch);
     return client_->label();
   }
-  /// The labels of F0 B0 F1 B1.
+  /// Runs an iteration. Returns the labels of F0 B0 F1 B1.
   std::vector<std::string> iterate(std::int64_t iteration) {
     client_->on_iteration_begin(iteration);
     std::vector<std::string> labels;

@@ -1,4 +1,4 @@
-// Options as another language writes them.
+// Client options as text from programs in other languages.
 
 #include <cstdint>
 #include <cstdlib>

@@ -113,7 +113,7 @@ TEST(RankClientOptions, WhatTheProgramGivesGoesFirst) {
 
 TEST(RankClientOptions, RanksAreCountedAsTheFrameworkCountsThem) {
   const Variables job = with(kEnough, {{"HARPE_TENSOR", "2"}, {"RANK", "13"}});
-  // 13 of 2 x 4 x 2: tensor 1, then 6 of stages and pipelines.
+  // Rank 13 of 2 x 4 x 2: tensor 1, then 6 among stages and pipelines.
   EXPECT_EQ(*completed(job)->coordinates, (RankCoordinates{1, 2, 1}));
   EXPECT_EQ(*completed(with(job, {{"HARPE_RANK_ORDER", "tensor,data,stage"}}))->coordinates,
             (RankCoordinates{0, 3, 1}));

@@ -1,5 +1,5 @@
-// A rank's client from end to end: real HTTP to a server that leads a real job, a real agent's
-// clock channels, GPUs that only note what was set.
+// A rank's client, end to end: real HTTP to a server with a real job, the clock channels of a real
+// agent, and GPUs that only record their settings.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -74,7 +74,7 @@ class ClientTest : public ::testing::Test {
     return client.ok() ? *std::move(client) : nullptr;
   }
   std::unique_ptr<RankClient> started() { return started(options()); }
-  /// Without what is said wherever the library of an earlier test is still loaded.
+  /// Returns the log without the messages caused by the library that an earlier test has loaded.
   std::vector<std::string> events() {
     std::vector<std::string> others = all_events();
     std::erase_if(others, [](const std::string& text) { return text.find(kCalls) < text.size(); });
@@ -92,7 +92,7 @@ class ClientTest : public ::testing::Test {
   bool becomes_locked(std::optional<int> clock) {
     return eventually([&] { return locked() == clock; });
   }
-  /// The two micro-batches of one iteration: F0 B0 F1 B1.
+  /// Runs one iteration of two micro-batches: F0 B0 F1 B1.
   static void iterate(RankClient& client) {
     for (int micro_batch = 0; micro_batch < 2; ++micro_batch) {
       for (const auto kind : {kClientForward, kClientBackward}) {
@@ -101,7 +101,7 @@ class ClientTest : public ::testing::Test {
       }
     }
   }
-  /// Iterates on a thread of its own, some milliseconds an iteration.
+  /// Iterates on a separate thread, with some milliseconds per iteration.
   class Training {
    public:
     explicit Training(RankClient& client)
@@ -118,12 +118,12 @@ class ClientTest : public ::testing::Test {
 
    private:
     std::atomic<bool> ended_ = false;
-    std::thread thread_;  // last: it uses what is before
+    std::thread thread_;  // last: uses the members above
   };
   bool registers(RankClient& client) {
     return eventually([&] { return client.registered(); });
   }
-  /// Responds to registrations and reports with these assignments, and nothing else.
+  /// Responds to every registration and report with only these assignments.
   void order(const std::string& assignments) {
     server_.respond_by(
         [assignments](const net::HttpRequest& request) -> std::optional<net::HttpResponse> {
@@ -224,11 +224,11 @@ TEST_F(ClientTest, PausesWhenItIsAskedToAndCountsNoneOfThatTime) {
   set_pace(Pace{.pause = true, .resumes = Seconds{2e9}, .why = "412 g/kWh"});
   EXPECT_TRUE(eventually([&] { return state().is == PauseState::Is::kPaused; }));
   EXPECT_EQ(state().waiting, 1);
-  // The iteration before the pause is told while it lasts, and the clock is free.
+  // The iteration before the pause is reported during the pause, and the clock is free.
   const std::int64_t from = state().from;
   EXPECT_TRUE(eventually([&] { return server_.reports().back().iteration == from - 1; }));
   EXPECT_TRUE(becomes_locked({}));
-  // Meanwhile it is heard of, each second here.
+  // During the pause, the rank registers again; every second in this test.
   const auto registered = [&] {
     return std::ranges::count(server_.requests(), "POST /v1/jobs/test/ranks");
   };
@@ -292,7 +292,7 @@ TEST_F(ClientTest, ReportsWaitForTimesOfTheDeviceAndAreDroppedWithout) {
   client->on_device_times(0, times(Seconds{0.25}));
   ASSERT_TRUE(eventually([&] { return server_.reports().size() == 1; }));
   client->on_device_times(1, too_few);
-  client->on_device_times(3, times(Seconds{0.5}));  // those of the third have been lost
+  client->on_device_times(3, times(Seconds{0.5}));  // the times of the third iteration are lost
   client->on_iteration_begin(4);
   ASSERT_TRUE(eventually([&] { return server_.reports().size() == 2; }));
   client->await_device_times(Seconds{0});
@@ -389,7 +389,7 @@ TEST_F(ClientTest, ClocksFollowTheStreamWhereTrainingRunsAhead) {
   ASSERT_TRUE(registers(*client));
   const Status followed = client->follow_stream(nullptr);
   ASSERT_TRUE(followed.ok()) << followed.error().text();
-  // The whole iteration lies in the device's queue before it does any of it.
+  // The whole iteration is in the device's queue before the device runs any of it.
   std::vector<std::promise<void>> gates;
   gates.push_back(cuda.put_gate());
   client->on_iteration_begin(0);
@@ -458,13 +458,13 @@ TEST_F(ClientTest, AssignmentsDidNotHoldWhereAClockWasRefusedOrTheAgentWasAway) 
   auto client = started();
   ASSERT_TRUE(registers(*client));
   std::int64_t iteration = 0;
-  // Iterations until some in a row of which the reports say what is expected.
+  // Iterates until four reports in a row have the expected versions.
   const auto says = [&](bool holds, std::uint64_t version) {
     return eventually([&] {
       client->on_iteration_begin(iteration++);
       for (int k = 0; k < 4; ++k) {
         client->on_instruction_begin(k % 2 == 0 ? kClientForward : kClientBackward, 0, k / 2);
-        std::this_thread::sleep_for(std::chrono::milliseconds(5));  // the agent gets to see it
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));  // lets the agent see it
         client->on_instruction_end();
       }
       const MutexLock lock(mutex);
@@ -481,7 +481,7 @@ TEST_F(ClientTest, AssignmentsDidNotHoldWhereAClockWasRefusedOrTheAgentWasAway) 
   start_agent();
   EXPECT_TRUE(says(true, 1));
   {
-    // The policy does not allow 200 MHz; each iteration ends with a clock that it allows.
+    // The policy does not allow 200 MHz. Each iteration ends with an allowed clock.
     const MutexLock lock(mutex);
     clocks = "1200, 200, 1200, 1200";
   }
@@ -497,7 +497,7 @@ TEST_F(ClientTest, WithoutAServerTrainingGoesOnAndIsToldOnce) {
   auto client = started();
   for (int i = 0; i < 100; ++i) iterate(*client);
   ASSERT_TRUE(eventually([&] { return !events().empty(); }));
-  // Real time: it tries again meanwhile, and neither says so nor locks anything.
+  // Real time: the client tries again, but neither logs this nor locks a clock.
   std::this_thread::sleep_for(std::chrono::milliseconds(300));
   EXPECT_EQ(locked(), std::nullopt);
   client.reset();
@@ -522,7 +522,7 @@ TEST_F(ClientTest, WhenTheServerGoesAwayTheClockIsSetFreeAndTakenAgainWhenItIsBa
   EXPECT_THAT(events(), ElementsAre(HasSubstr("training goes on"), HasSubstr("responds again")));
 }
 
-// Plans count on it, so that it holds by the job's own words alone.
+// Plans rely on this, so the client declares it only for the latency of the job.
 TEST_F(ClientTest, TellsTheServerThatItAsksForClocksAheadByTheJobsLatency) {
   Mutex mutex;
   std::optional<bool> asks_ahead;
@@ -721,7 +721,7 @@ TEST_F(ClientTest, AGpuThatTheNodeDoesNotHaveIsToldWithWhatWasGiven) {
   ::setenv("LOCAL_RANK", "98", 1);
   auto client = started(given);
   client.reset();
-  // What its server responds may be logged, too.
+  // Responses of the server may be logged, too.
   EXPECT_THAT(events(), Contains(HasSubstr("LOCAL_RANK is 98")));
   ::unsetenv("LOCAL_RANK");
   ::unsetenv("HARPE_SIMULATION");

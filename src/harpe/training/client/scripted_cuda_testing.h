@@ -1,6 +1,6 @@
 #pragma once
-// A test's hold on what looks like CUDA's driver (scripted_cuda.cc), loaded as training would have
-// loaded it, with a device that is in use on the thread that makes this.
+// Controls an imitation of CUDA's driver (scripted_cuda.cc), loaded as training would have loaded
+// it. The device is in use on the thread that constructs this.
 
 #include <dlfcn.h>
 
@@ -24,7 +24,7 @@ class ScriptedCuda : public device::ScriptedLibrary {
   void use_device() { find<int(void*)>("cuCtxSetCurrent")(this); }
   void stop_using_device() { find<int(void*)>("cuCtxSetCurrent")(nullptr); }
 
-  /// Work that the device does when it gets there.
+  /// Queues work that the device runs when it reaches it.
   void put(std::function<void()> work, void* stream = nullptr) {
     auto* held = new std::function<void()>(std::move(work));
     const auto run = [](void* data) {
@@ -33,13 +33,13 @@ class ScriptedCuda : public device::ScriptedLibrary {
     };
     find<int(void*, void (*)(void*), void*)>("cuLaunchHostFunc")(stream, run, held);
   }
-  /// Work that waits until it is let through.
+  /// Queues work that waits until the promise is fulfilled.
   std::promise<void> put_gate(void* stream = nullptr) {
     std::promise<void> gate;
     put([open = std::make_shared<std::future<void>>(gate.get_future())] { open->wait(); }, stream);
     return gate;
   }
-  /// Until the device has done what is in the stream.
+  /// Waits until the device has done all work in the stream.
   void wait(void* stream = nullptr) {
     std::promise<void> done;
     put([&done] { done.set_value(); }, stream);
@@ -50,7 +50,7 @@ class ScriptedCuda : public device::ScriptedLibrary {
     find<int(void**, unsigned)>("cuStreamCreate")(&stream, 1);
     return stream;
   }
-  /// Once it has done all its work.
+  /// Destroys a stream, which must have done all its work.
   void destroy_stream(void* stream) { find<int(void*)>("cuStreamDestroy_v2")(stream); }
 };
 

@@ -1,4 +1,4 @@
-// Whatever a server sends: events in pieces, and assignments and errors out of them.
+// Any bytes from a server: events in pieces, and the assignments and errors in them.
 
 #include <cstdint>
 #include <cstdlib>
@@ -32,7 +32,7 @@ Events read(std::string_view text, std::size_t piece) {
 void check_assignments(const std::string& text) {
   const auto response = harpe::training::parse_rank_response(text);
   if (!response.ok()) return;
-  // What was read is written and read back the same.
+  // A response that was read can be written and read back.
   const auto again = harpe::training::parse_rank_response(harpe::training::rank_response_json(
       *response, harpe::training::assignments_json(response->assignments)));
   if (!again.ok() || again->assignments.size() != response->assignments.size()) std::abort();

@@ -1,4 +1,4 @@
-// The conversation of a rank with its server, line by line, on a clock that a test moves.
+// The requests of a rank to its server, one by one, on a clock that the test moves.
 
 #include "harpe/training/client/server_session.h"
 
@@ -19,7 +19,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-/// Keeps what is sent until the test responds.
+/// Keeps requests until the test responds.
 class ScriptedLink final : public net::HttpLink {
  public:
   struct Request {
@@ -90,7 +90,7 @@ class Session : public ::testing::Test {
             .reached = [this] { return reached_; }});
   }
 
-  /// What was sent since the last response, at most one request at a time.
+  /// Returns the request sent since the last response. At most one is sent at a time.
   std::string sent() {
     session_->tick();
     EXPECT_LE(link_.requests.size(), 1);
@@ -108,7 +108,7 @@ class Session : public ::testing::Test {
       session_->tick();
     }
   }
-  /// Time passes, and whatever is sent gets this response; what was sent.
+  /// Advances the time and gives every request this response. Returns the requests.
   std::vector<std::string> pass_responding(double seconds, int status, const std::string& body) {
     std::vector<std::string> lines;
     for (int i = 0; i < seconds * 10; ++i) {
@@ -229,7 +229,7 @@ TEST_F(Session, ClocksAreSetFreeWhenTheServerStaysAwayAndTakenAgain) {
   respond(200, assignments(8));
   EXPECT_THAT(governed_, ElementsAre(true, false, true));
   EXPECT_THAT(versions_, ElementsAre(8));
-  // And a short outage changes nothing.
+  // A short outage changes nothing.
   session_->report(report(1));
   sent();
   respond(500);
@@ -251,7 +251,7 @@ TEST_F(Session, WhateverIsNoSuccessLetsTheClocksGoAfterTheSamePatience) {
     governed_.clear();
     session_->report(report(1));
     const std::string refusal = R"({"error": {"code": "x", "message": "no"}})";
-    // The stream of a registration that stands no more says nothing.
+    // Comments on the stream of a lost registration do not count as success.
     for (int second = 0; second < 29; ++second) {
       pass_responding(1, status, refusal);
       if (status != 0 && status != 421 && status != 503) link_.stream_bytes(": hb\n\n");
@@ -259,7 +259,7 @@ TEST_F(Session, WhateverIsNoSuccessLetsTheClocksGoAfterTheSamePatience) {
     }
     pass_responding(2, status, refusal);
     EXPECT_THAT(governed_, ElementsAre(false));
-    // And taken again with the first success, whatever it was.
+    // The first success of any request governs the clocks again.
     link_.token_is_new = true;
     EXPECT_THAT(pass_responding(40, 200, "{}"), ::testing::Not(IsEmpty()));
     EXPECT_THAT(governed_, ElementsAre(false, true));
@@ -268,13 +268,13 @@ TEST_F(Session, WhateverIsNoSuccessLetsTheClocksGoAfterTheSamePatience) {
 
 TEST_F(Session, ARankWithNothingToReportIsConfirmedByItsStreamAndByRegisteringAgain) {
   run_to_running();
-  // An iteration of ten minutes: it registers again, so that its place is not taken.
+  // During an iteration of ten minutes, the rank registers again to keep its place.
   const auto lines = pass_responding(600, 200, "{}");
   EXPECT_THAT(lines, ::testing::Each("POST /v1/jobs/gpt3/ranks"));
   EXPECT_GE(lines.size(), 29);
   EXPECT_LE(lines.size(), 31);
   EXPECT_THAT(governed_, ElementsAre(true));
-  // Without responses, comments of the stream say so as well.
+  // Without responses, comments on the stream confirm the rank, too.
   for (int i = 0; i < 10; ++i) {
     pass(15);
     link_.stream_bytes(": hb\n\n");
@@ -297,7 +297,7 @@ TEST_F(Session, AnotherLifeOfTheJobIsBegunWithNothingOfTheOneBefore) {
   EXPECT_EQ(first->incarnation, "first");
   EXPECT_EQ(first->epoch, 1);
   EXPECT_EQ(first->known, 500);
-  // The job was deleted, and made anew by the first rank that came.
+  // The job was deleted, and created again by the first rank.
   session_->report(report(1));
   respond(404);
   const std::string again = life("second", 1, version(1));
@@ -557,7 +557,7 @@ TEST_F(Session, AStreamThatComesBackWhileARequestHangsShowsItBehindThat) {
     if (failure < 7) respond(0);
   }
   link_.stream_bytes(": hb\n\n");
-  respond(0);  // it was asked of the server that is gone
+  respond(0);  // the request was sent to the server that is gone
   EXPECT_EQ(sent(), "");
   link_.stream_bytes(": hb\n\n");
   EXPECT_EQ(sent(), "POST /v1/jobs/gpt3/reports");

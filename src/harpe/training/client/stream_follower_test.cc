@@ -1,5 +1,5 @@
-// Following a stream of what looks like CUDA's driver: calls take effect when the device gets
-// there, times are those of the work, and nothing that a device does holds training up.
+// Following a stream, on an imitation of CUDA's driver: calls take effect when the device reaches
+// them, times are measured on the device, and the device never delays training.
 
 #include "harpe/training/client/stream_follower.h"
 
@@ -27,7 +27,7 @@ using Kind = RankEvent::Kind;
 
 constexpr std::int64_t kMillisecond = 1'000'000;
 
-/// The device's clock, a little off.
+/// The device's clock, with an offset.
 class DeviceClock final : public Clock {
  public:
   explicit DeviceClock(device::ScriptedLibrary& cuda) : cuda_(cuda) {}
@@ -98,7 +98,7 @@ std::unique_ptr<StreamFollower> start(Heard& heard, Clock& clock = system_clock(
   return follower.ok() ? *std::move(follower) : nullptr;
 }
 
-// Comes first: once the library is there, it stays.
+// Must run first: once loaded, the library stays loaded.
 TEST(StreamFollower, IsRefusedWhereTheProcessUsesNoGpu) {
   Heard heard;
   const auto without = StreamFollower::start(heard.listener(), system_clock());
@@ -119,7 +119,7 @@ TEST(StreamFollower, CallsTakeEffectWhenTheDeviceGetsThere) {
   auto follower = start(heard);
   void* const stream = cuda.make_stream();
   std::deque<std::promise<void>> gates;
-  // Training is done with its calls before the device has begun.
+  // Training has made its calls before the device begins.
   gates.push_back(cuda.put_gate(stream));
   for (int i = 0; i < 5; ++i) {
     follower->tell(stream, {.kind = Kind::kInstructionBegin,
@@ -174,7 +174,7 @@ TEST(StreamFollower, TimesAreThoseOfTheWorkOnTheMachinesClock) {
     EXPECT_EQ(iteration, k == 0 ? 4 : 5);
     ASSERT_THAT(times, SizeIs(3));
     for (const TimeSpan& span : times) {
-      // The driver gives milliseconds as a float.
+      // The driver returns milliseconds as a float.
       EXPECT_NEAR(static_cast<double>(span.begin.ns), static_cast<double>(true_times[k].begin.ns),
                   20);
       EXPECT_NEAR(static_cast<double>(span.end.ns), static_cast<double>(true_times[k].end.ns), 20);
@@ -251,7 +251,7 @@ TEST(StreamFollower, ADeviceThatHangsDoesNotHoldUpTheEnd) {
   follower.reset();
   EXPECT_LT((system_clock().now() - begin).value, 10);
   gate.set_value();
-  // The thread ends by itself once the device goes on.
+  // The thread ends by itself once the device continues.
   EXPECT_TRUE(eventually([&] { return cuda.calls("cuEventDestroy_v2") == 1; }));
   EXPECT_EQ(heard.reached(), 0) << "the listener is gone";
 }

@@ -1,4 +1,4 @@
-// What one GPU makes of its instructions.
+// Times and energies of the instructions of one emulated GPU.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ using testing::Field;
 
 constexpr Megahertz kLow{1000}, kHigh{1400};
 
-/// One stage: forward, backward, forward, backward.
+/// Returns the schedule of one stage: forward, backward, forward, backward.
 Schedule schedule() {
   return *one_f_one_b({.stages = 1, .micro_batches = 2});
 }
@@ -31,7 +31,7 @@ Profile costs() {
                    .points = {{kLow, 4_s, Joules{30}}, {kHigh, 2_s, Joules{60}}}}});
 }
 
-/// `costs()` with a row of an instruction of fixed time.
+/// Returns `costs()` with a row for an instruction of fixed time.
 Profile costs_with(InstructionKind kind, Seconds time) {
   const Profile own = costs();
   std::vector<InstructionProfile> entries(own.entries().begin(), own.entries().end());

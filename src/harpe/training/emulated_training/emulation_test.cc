@@ -1,4 +1,4 @@
-// Training in simulated time takes and reports what its machines cost.
+// Training in simulated time takes and reports the time and energy of its machines.
 
 #include "harpe/training/emulated_training/emulation.h"
 

@@ -1,4 +1,4 @@
-// Every way of straggling slows training while it lasts, and is over when it is healed.
+// Every kind of straggling slows training until it is healed.
 
 #include <gtest/gtest.h>
 
@@ -27,7 +27,7 @@ Profile straggling_truth() {
   return *synthesize({.stages = 3, .imbalance = 1.3});
 }
 
-/// The mean of some iterations.
+/// Returns the mean time of the next iterations.
 Seconds mean_time(EmulatedTraining& training, int iterations) {
   const Seconds begin = training.now();
   for (int i = 0; i < iterations; ++i) (void)training.iterate();
@@ -56,7 +56,7 @@ INSTANTIATE_TEST_SUITE_P(Kinds, StragglingOfEveryKind, testing::ValuesIn(kAllStr
                            return name;
                          });
 
-/// Pipeline by pipeline, as planners count them.
+/// Each pipeline is emulated alone, as planners treat pipelines.
 TEST(Straggling, TakesWhatTheSlowedCostsSay) {
   for (const Straggling straggling :
        {Straggling::kOffCritical, Straggling::kCritical, Straggling::kPipeline, Straggling::kTwo,

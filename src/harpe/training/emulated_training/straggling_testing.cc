@@ -8,7 +8,7 @@
 namespace harpe::training {
 namespace {
 
-/// The highest clock at which the first stage takes at least `factor` times what it takes at best.
+/// Returns the highest clock at which the first stage takes at least `factor` times its least time.
 Megahertz held_clock(const Profile& costs, double factor) {
   const auto points = costs.points(0, 0, InstructionKind::kBackward);
   const Seconds fastest = points.back().time;

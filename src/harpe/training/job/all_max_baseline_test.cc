@@ -14,14 +14,14 @@ namespace {
 
 using StageEnergy = AllMaxBaseline::StageEnergy;
 
-/// Of iterations of a second.
+/// Returns energies of iterations that take a second.
 std::vector<StageEnergy> energies(const std::vector<double>& all) {
   std::vector<StageEnergy> stages;
   for (const double energy : all) stages.push_back({energy, Seconds{1}, Seconds{0.5}});
   return stages;
 }
 
-/// Nothing is explained.
+/// Returns 0 as the explained energy.
 double nothing(int /*stage*/, const StageEnergy& /*iteration*/) {
   return 0;
 }
@@ -76,7 +76,7 @@ TEST(AllMaxBaseline, FollowsTheNewestFifteen) {
 
 TEST(AllMaxBaseline, OverheadIsOfEachIterationBeyondItsOwnComputations) {
   AllMaxBaseline baseline(1);
-  // A straggler comes and goes; what is beyond the computations stays.
+  // A straggler appears and disappears; the overhead stays.
   for (const double computing : {1.0, 1.3, 1.0, 1.6, 1.3})
     baseline.add_time({computing + 0.2}, {computing});
   EXPECT_NEAR(baseline.overhead().value, 0.2, 1e-12);
@@ -85,7 +85,7 @@ TEST(AllMaxBaseline, OverheadIsOfEachIterationBeyondItsOwnComputations) {
 
 TEST(AllMaxBaseline, IsExplainedOnceAProfileIsThere) {
   AllMaxBaseline baseline(1);
-  // A straggler is there at first, which nothing is known of yet.
+  // The first iterations have a straggler that is not known yet.
   for (const double computing : {1.4, 1.4, 1.0})
     baseline.add_time({computing + 0.1}, {0}, {Seconds{computing}});
   baseline.explain([](std::span<const Seconds> computing) { return computing[0]; });

@@ -1,4 +1,4 @@
-// Stragglers that are declared, against what its ranks measure.
+// Declared stragglers, compared with the measurements of the ranks.
 
 #include <gtest/gtest.h>
 
@@ -13,9 +13,9 @@ namespace harpe::training {
 namespace {
 
 constexpr int kStages = 4;
-constexpr int kSlow = 2;  // the pipeline that is declared
+constexpr int kSlow = 2;  // the declared pipeline
 
-/// A job at its plan.
+/// A job that runs its plan.
 struct Declared : Played {
   explicit Declared(double noise = 0.001, std::uint64_t seed = 1)
       : Played(small_spec(4), {.noise = noise, .seed = seed}) {
@@ -31,7 +31,7 @@ struct Declared : Played {
   void declare(double factor) {
     ASSERT_TRUE(job.set_straggler({.pipeline = kSlow, .factor = factor}, training.now()).ok());
   }
-  /// From here on a rank of another pipeline cannot report for so many iterations.
+  /// From now on, a rank of another pipeline sends no report for this number of iterations.
   void lose_reports(int iterations) {
     const std::int64_t until = training.next_iteration() + iterations;
     training.lost = [=](std::int64_t iteration, RankCoordinates coordinates) {
@@ -88,7 +88,7 @@ TEST(DeclaredStraggler, ThatIsHealthyIsDoubtedOnceAndHoldsUpNoOne) {
     EXPECT_EQ(played.job.phase(), JobPhase::kStraggling) << "it is still declared";
     EXPECT_NEAR(played.job.status().stragglers.front().seen.value_or(0), 1, 0.02);
     EXPECT_LT(played.slowdown(20), 0.005);
-    // Another word, another doubt.
+    // A new declaration is doubted again.
     played.declare(factor + 0.1);
     played.training.run(played.job, 40);
     EXPECT_EQ(played.warnings(), 2);
@@ -102,7 +102,7 @@ TEST(DeclaredStraggler, ThatIsHealthyIsNotWaitedForAgainAfterAllMaxHasShownIt) {
   played.declare(1.4);
   played.training.run(played.job, 40);
   ASSERT_EQ(played.warnings("is declared to be"), 1);
-  int waits = 0;  // times that the others began to wait
+  int waits = 0;  // number of times that the others began to wait
   bool waited = false;
   const auto& all = played.training.iterations();
   for (std::size_t i = before; i < all.size(); ++i) {
@@ -120,7 +120,7 @@ TEST(DeclaredStraggler, WhoseDelayIsOlderThanItsDeclarationIsNotSlowedDown) {
   ASSERT_TRUE(played.training.register_all(played.job).ok());
   ASSERT_TRUE(played.running());
   played.settle();
-  // Another one takes longer, but ends sooner than the one that is delayed.
+  // Another pipeline takes longer, but ends sooner than the delayed pipeline.
   played.training.slow[{0, 1}] = 1.2;
   const Seconds usual = played.job.plans()->plans().front().time;
   ASSERT_TRUE(
@@ -137,7 +137,7 @@ TEST(DeclaredStraggler, WhoseDelayIsOlderThanItsDeclarationIsNotSlowedDown) {
 TEST(DeclaredStraggler, ThatIsHealthyIsDoubtedWhereOthersWereSlowBeforeTheProfile) {
   Played played(small_spec(4), {.noise = 0.002, .seed = 1});
   ASSERT_TRUE(played.training.register_all(played.job).ok());
-  played.training.slow[{0, 0}] = 1.45;  // no pipeline is slow at both
+  played.training.slow[{0, 0}] = 1.45;  // no pipeline is slow on both stages
   played.training.slow[{kSlow, 3}] = 1.7;
   const auto profiles = [&] { return played.job.phase() == JobPhase::kProfiling; };
   ASSERT_TRUE(played.training.run_until(played.job, profiles, 2000));
@@ -154,7 +154,7 @@ TEST(DeclaredStraggler, ThatIsHealthyIsDoubtedWhereOthersWereSlowBeforeTheProfil
 TEST(DeclaredStraggler, IsDoubtedBeforeAPauseThatIsFarAhead) {
   Declared played(0.002);
   const Seconds iteration = played.job.plans()->plans().front().time;
-  played.training.run_for(iteration * 30);  // no report comes, so ranks may be far ahead
+  played.training.run_for(iteration * 30);  // no report arrives, so ranks may be far ahead
   played.job.tick(played.training.now());
   played.declare(1.4);
   ASSERT_TRUE(
@@ -170,7 +170,7 @@ TEST(DeclaredStraggler, IsDoubtedBeforeAPauseThatIsFarAhead) {
 TEST(DeclaredStraggler, IsDoubtedAgainWhereAllMaxHasShownNothing) {
   Declared played(0.002);
   played.declare(1.4);
-  played.lose_reports(15);  // while it would be seen
+  played.lose_reports(15);  // during the iterations that would show it
   played.training.run(played.job, 80);
   EXPECT_EQ(played.warnings("is declared to be"), 1);
   EXPECT_LT(played.slowdown(20), 0.005);
@@ -212,7 +212,7 @@ TEST(DeclaredStraggler, IsFollowedWhereItsAssignmentsWereMadeWhileAnIterationWas
   EXPECT_LT(played.slowdown(100), 0.005);
 }
 
-/// As when a server has lost what it knew: nothing tells the delay from what all iterations take.
+/// As after a server has lost its data: the delay cannot be separated from other time.
 TEST(DeclaredStraggler, IsNotWaitedForWhereAllMaxWasNeverKnownWithoutIt) {
   JobSpec spec = small_spec(4);
   spec.profile = truth_of(spec);
@@ -237,7 +237,7 @@ TEST(DeclaredStraggler, IsNotWaitedForWhereAllMaxWasNeverKnownWithoutIt) {
 TEST(DeclaredStraggler, IsBelievedWhereItsCauseLiesOutsideOfComputations) {
   Declared played(0.002);
   const double factor = 1.2;
-  // Such as a slow link: the pipeline ends so much later than its computations explain.
+  // For example a slow link: the pipeline ends later than its computations explain.
   const Seconds delay = played.job.plans()->plans().front().time * (factor - 1);
   played.training.delay = [&](int pipeline) { return pipeline == kSlow ? delay : Seconds{0}; };
   played.declare(factor);

@@ -1,4 +1,4 @@
-// How long decisions take. Prints microseconds; fails if a decision is wrong.
+// Durations of decisions. Prints microseconds; fails if a decision is wrong.
 //
 //   job_bench [RANKS]
 
@@ -53,7 +53,7 @@ int run(int ranks) {
     for (const RankCoordinates rank : training.places())
       training.take(rank, job.assignments(rank.data, rank.stage));
     std::vector<IterationReport> all = training.iterate();
-    // In order, so that it is the work that is timed, not memory that is far.
+    // Sorted, so that the work is timed, and not the access to distant memory.
     std::ranges::sort(all, {}, &IterationReport::coordinates);
     start = Time::now();
     for (const IterationReport& report : all)

@@ -1,4 +1,4 @@
-// Whose clients ask for the clocks of a job, and how late plans count them.
+// Clients that request the clocks of a job, and the latency that plans count for them.
 
 #include <gtest/gtest.h>
 
@@ -20,7 +20,7 @@ JobSpec spec_of(Seconds latency = Seconds{0.01}) {
   return spec;
 }
 
-/// All ranks register. \param others  ranks, counted from the first, that do not ask ahead
+/// Registers all ranks. \param others  number of ranks, from the first, that do not ask ahead
 void register_all(Job& job, const std::string& run, int others, bool take_over = false) {
   const PlayedTraining training(job.spec(), *job.spec().profile, {});
   int rank = 0;

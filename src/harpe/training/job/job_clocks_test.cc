@@ -1,4 +1,4 @@
-// GPUs that do not have the clocks that a job knows.
+// GPUs without some of the clocks that a job knows.
 
 #include <gtest/gtest.h>
 
@@ -35,7 +35,7 @@ struct Changed : Played {
     std::ranges::sort(known, std::greater());
     EXPECT_GT(known.size(), 3U);
   }
-  /// Training starts again, or processes of the same training register once more.
+  /// Removes clocks, and restarts training or registers the same processes again.
   void lack(const std::vector<Megahertz>& clocks, bool starts_again) {
     training.lacking[kStage] = clocks;
     if (starts_again) training.start_again("second", 0);
@@ -50,7 +50,7 @@ struct Changed : Played {
       return event.text.find(text) != std::string::npos;
     });
   }
-  /// Until there are plans again. \return  whether it was measured for them
+  /// Runs until there are plans again. Returns true if that needed measurements.
   bool measures_until_running() {
     bool measures = false;
     for (int i = 0; i < 500; ++i) {
@@ -75,7 +75,7 @@ TEST(Clocks, ThatGpusLoseAreLeftOutOfPlans) {
   for (const bool starts_again : {true, false}) {
     SCOPED_TRACE(starts_again);
     Changed changed;
-    // All but the fastest that the plan uses.
+    // All clocks of the plan but the highest and the lowest of the profile.
     std::vector<Megahertz> lost;
     for (const Megahertz clock : ordered(changed.job))
       if (clock != changed.known.front() && clock != changed.known.back()) lost.push_back(clock);

@@ -1,4 +1,4 @@
-// Jobs whose clocks come late, though their specification does not say so.
+// Jobs whose clocks are late, although their specification does not declare it.
 
 #include <gtest/gtest.h>
 
@@ -24,7 +24,7 @@ Played played_with(Seconds latency, const JobSpec& spec = small_spec()) {
   return played;
 }
 
-/// Of the newest iterations, against all-max.
+/// Returns the saving of the newest iterations against all-max.
 double saving(const Played& played, std::size_t iterations) {
   const auto& all = played.training.iterations();
   Joules used{0}, at_all_max{0};
@@ -44,7 +44,7 @@ TEST(JobLateClocks, AreLearnedFromWhatRanksTakeAndPlannedWith) {
     const Seconds learned = played.job.search_request().learned_latency;
     EXPECT_GT(learned, latency);
     EXPECT_LT(learned, latency * 1.4);
-    // Without this, the first took 0.4 % longer, and the second went back to all-max.
+    // Without the learned latency, the first took 0.4 % longer, and the second returned to all-max.
     EXPECT_LT(played.slowdown(500), 0.002);
     EXPECT_GT(saving(played, 500), 0.06);
     EXPECT_EQ(played.events("in reserve are made"), 0);
@@ -76,7 +76,7 @@ TEST(JobLateClocks, StatedTooSmallAreLearnedAsTheyAre) {
   EXPECT_LT(played.slowdown(500), 0.002);
 }
 
-/// A plan that changes clocks, and what its computations take.
+/// A plan that changes clocks, and the times of its computations.
 class LatencyOf : public testing::Test {
  protected:
   LatencyOf() {
@@ -91,7 +91,7 @@ class LatencyOf : public testing::Test {
     plan_ = make_plans(spec_, request, frontier, Effort::kQuick, 5)->plans().front();
   }
 
-  /// Seconds of one instruction of each work item if clocks come so late.
+  /// Returns the seconds of one instruction of each work item if clocks are late by `latency`.
   std::vector<double> measured(Seconds latency) const {
     std::vector<double> items;
     for (int stage = 0; stage < spec_.shape.stages; ++stage) {

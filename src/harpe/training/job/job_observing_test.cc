@@ -18,7 +18,7 @@ JobSpec observed_spec(int data = 2) {
   return spec;
 }
 
-/// Training on GPUs that drivers call so.
+/// Training on GPUs with this name.
 struct Observed : Played {
   explicit Observed(const JobSpec& spec, const EmulatedMachines::Options& options = {},
                     const std::string& gpu = "NVIDIA A100-SXM4-80GB")
@@ -164,7 +164,7 @@ TEST(JobObserving, SomeRanksThatDoNotAreRefused) {
     Job other = *Job::create(second, now);
     const std::string wanted = other.specification();
     EXPECT_EQ(played.job.propose(std::move(other), now), Job::Proposed::kGathers);
-    // Also where there are more of them than of the others.
+    // Also if they outnumber the ranks that came first.
     for (int stage = 1; stage < 4; ++stage) {
       const auto entry = played.job.register_rank(rank({0, stage, 0}, wanted), now);
       ASSERT_FALSE(entry.ok());
@@ -196,7 +196,7 @@ TEST(JobObserving, IsThereAgainWhenTheServerIs) {
   EXPECT_FALSE(played.has_assignments());
 }
 
-/// Training starts again by another specification.
+/// Restarts training with another specification.
 void start_again_with(Played& played, const JobSpec& spec, const std::string& run) {
   const Seconds now = played.training.now();
   Job next = *Job::create(spec, now);
@@ -207,7 +207,7 @@ void start_again_with(Played& played, const JobSpec& spec, const std::string& ru
     rank.specification = specification;
     rank.gpu = "NVIDIA A100-SXM4-80GB";
   };
-  // Those who came first gather, and ask again.
+  // The first ranks only gather, so all register again.
   for (int again = 0; again < 2; ++again)
     ASSERT_TRUE(played.training.register_all(played.job).ok());
 }

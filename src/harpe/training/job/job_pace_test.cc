@@ -1,4 +1,4 @@
-// A job whose pace is decided outside of it.
+// A job whose pace is set from outside.
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 namespace harpe::training {
 namespace {
 
-/// Training that runs by its plan, at the time of the fastest.
+/// Training that runs its fastest plan.
 struct Paced : Played {
   Paced() : Played(small_spec()) {
     EXPECT_TRUE(training.register_all(job).ok());
@@ -47,7 +47,7 @@ TEST(JobPace, IsNoBrokenPromise) {
   EXPECT_GT(paced.slowdown(100), 0.1);
 }
 
-/// People who watch the clocks of a slow job see them rise: the log says why.
+/// Users who watch the clocks of a slow job see them rise. The log gives the reason.
 TEST(JobPace, SaysWhichIterationsRunAtAllMaxAllTheSame) {
   Paced paced;
   ASSERT_TRUE(paced.pace(0.15).ok());

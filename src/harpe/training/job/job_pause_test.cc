@@ -1,5 +1,5 @@
-// Pauses that training is asked for: all ranks pause before the same iteration, and what they do
-// not compute meanwhile is judged by nothing.
+// Requested pauses: all ranks pause before the same iteration, and the time of the pause counts in
+// no measurement.
 
 #include <gtest/gtest.h>
 
@@ -14,8 +14,8 @@
 namespace harpe::training {
 namespace {
 
-/// Training whose ranks pause when they are asked to, each by what it has heard, on a network that
-/// takes its time.
+/// Training whose ranks pause when requested, based on the messages each has received over a
+/// network with delays.
 class Pausing : public Played {
  public:
   explicit Pausing(std::uint32_t seed, Seconds delay = Seconds{0.1},
@@ -28,7 +28,7 @@ class Pausing : public Played {
     training.take_effects_of(job);
   }
 
-  /// Cut off from the job, both ways, where it holds.
+  /// Returns true if a rank is cut off from the job, in both directions.
   std::function<bool(std::size_t rank, Seconds at)> is_cut = [](std::size_t, Seconds) {
     return false;
   };
@@ -49,7 +49,7 @@ class Pausing : public Played {
   void ask() { EXPECT_TRUE(set(true).ok()); }
   void go_on() { EXPECT_TRUE(set(false).ok()); }
 
-  /// Up to the next pause, and through it; until it was so many iterations.
+  /// Runs `count` iterations, with the requested pauses between them.
   void iterate(int count) {
     for (int i = 0; i < count; ++i) {
       arrive();
@@ -57,7 +57,7 @@ class Pausing : public Played {
       step();
     }
   }
-  /// Ranks that wait are heard of now and then, as they register again.
+  /// Waits. The ranks register again every 20 s, as they do during a pause.
   void wait(Seconds time) {
     for (const Seconds until = training.now() + time; training.now() < until;) {
       training.run_for(Seconds{20});
@@ -69,7 +69,7 @@ class Pausing : public Played {
       job.tick(training.now());
     }
   }
-  /// What happens while all ranks wait.
+  /// Called while all ranks wait.
   std::function<void()> while_waiting = [] {};
 
  private:
@@ -86,7 +86,7 @@ class Pausing : public Played {
   };
 
   Seconds some_delay() { return delay_ * std::uniform_real_distribution<double>(0, 1)(random_); }
-  /// The job's news are on their way.
+  /// Sends the job's new assignments to the ranks.
   void tell() {
     training.take_effects_of(job);
     if (job.version() == told_) return;
@@ -145,7 +145,7 @@ class Pausing : public Played {
     }
     waited += training.now() - since;
   }
-  /// One iteration; reports of ranks that are cut off wait.
+  /// Runs one iteration. Ranks that are cut off keep their reports.
   void step() {
     for (IterationReport& one : training.iterate())
       ranks_[job.spec().shape.index(one.coordinates)].unsent.push_back(std::move(one));
@@ -186,7 +186,7 @@ TEST(JobPause, AllRanksPauseBeforeTheSameIterationAndGoOnTogether) {
         played.go_on();
       };
       played.ask();
-      // A short one is withdrawn before all ranks are there, or just when they are.
+      // A short pause is withdrawn before all ranks wait, or just when they do.
       played.iterate(is_short ? some(9) : 15);
       played.go_on();
       played.iterate(some(30));
@@ -215,7 +215,7 @@ TEST(JobPause, RanksThatAreCutOffWhenItIsAskedDelayIt) {
   }
 }
 
-/// As where iterations take less time than reporting them.
+/// As in training whose iterations take less time than their reports.
 TEST(JobPause, RanksWhoseReportsAreFarBehindPauseToo) {
   for (std::uint32_t seed = 1; seed <= 20; ++seed) {
     SCOPED_TRACE(seed);
@@ -246,7 +246,7 @@ TEST(JobPause, RanksThatWereAllCutOffPauseSoonAfter) {
   }
 }
 
-/// Where ranks hear late, it lies many iterations ahead, and plans must not wait for it.
+/// If messages are slow, the pause is many iterations ahead, and plans must not wait for it.
 TEST(JobPause, WithdrawnOnceAllRanksKnowOfItLetsPlansChangeBeforeIt) {
   int pauses = 0;
   for (std::uint32_t seed = 1; seed <= 20; ++seed) {
@@ -282,7 +282,7 @@ TEST(JobPause, IsNotAskedForWhereARankNeverHears) {
   EXPECT_EQ(played.events("hear of it too late"), 1);
 }
 
-/// Two runs of the same training, of which one pauses for hours: nothing else is different.
+/// Two runs of the same training, which differ only in a pause of some hours.
 TEST(JobPause, APausedHourChangesNoMeasuredTime) {
   const auto run = [](bool pauses) {
     Pausing played(7);
@@ -360,7 +360,7 @@ TEST(JobPause, AServerThatStartsAgainWakesNoRank) {
       ASSERT_TRUE(played.restart_server().ok());
       until = played.training.now() + Seconds{1800};
     };
-    // It is not the ranks' doing that they go on.
+    // The test ends the pause, not the ranks.
     played.is_cut = [&](std::size_t, Seconds at) {
       if (until > Seconds{0} && at >= until && played.job.pace()) played.go_on();
       return false;
@@ -375,8 +375,8 @@ TEST(JobPause, AServerThatStartsAgainWakesNoRank) {
   }
 }
 
-/// Ranks are cut off as soon as they are asked, all or one; training goes on, and a server that
-/// takes the job up meanwhile does not know who has heard.
+/// As soon as the pause is requested, all ranks or one rank are cut off. Training continues, and a
+/// server that takes over the job then does not know which ranks were informed.
 TEST(JobPause, AServerMayStartAgainBeforeAllKnowOfIt) {
   for (const bool all : {false, true}) {
     for (int iterations = 0; iterations < 30; ++iterations) {
@@ -432,7 +432,7 @@ TEST(JobPause, TrainingThatEndsToPauseHasNotEnded) {
   PauseState state = played.job.status().pause;
   EXPECT_EQ(state.is, PauseState::Is::kPaused);
   EXPECT_TRUE(state.ended);
-  // However long it takes it is heard of, and another server knows.
+  // The job stays active for however long the pause lasts, and another server knows of the pause.
   played.training.run_for(Seconds{86'400 * 3.0});
   played.job.tick(played.training.now());
   EXPECT_EQ(played.job.heard(), played.training.now());

@@ -1,4 +1,4 @@
-// Plans that come in two goes: quick ones, then better ones.
+// Plans that arrive in two steps: quick ones, then better ones.
 
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@
 namespace harpe::training {
 namespace {
 
-/// A job of a known profile that waits for its plans, with tables for it.
+/// A job with a known profile that waits for its plans, and tables of plans for it.
 struct Planned {
   Planned() : spec(spec_of()), job(*Job::create(spec, kNow)) {
     const PlayedTraining training(spec, *spec.profile, {});
@@ -75,7 +75,7 @@ TEST(Plans, QuickOnesAreRunUntilBetterOnesCome) {
 
 TEST(Plans, RanksGetWhatAPlanSetsBesideClocks) {
   Planned planned;
-  // A kernel schedule that saves where it is slower, and memory that is slow on one stage.
+  // A kernel schedule that is slower and saves energy, and slow memory on one stage.
   std::vector<InstructionProfile> entries(planned.spec.profile->entries().begin(),
                                           planned.spec.profile->entries().end());
   for (InstructionProfile& entry : entries) {
@@ -110,7 +110,7 @@ TEST(Plans, APlanInForceStaysWhereNoneIsBetter) {
   Planned planned;
   Job& job = planned.job;
   const plan::PlanTable quick = planned.table(Effort::kQuick);
-  // More plans of the same kind: that of the objective, and the stragglers', are among them.
+  // More plans of the same kind, including the plans in force for the objective and straggler.
   const plan::PlanTable more = plan::PlanTable::merged(quick, planned.table(Effort::kQuick, 5));
   job.characterized(planned.ticket, quick, Planned::kNow, true);
   ASSERT_TRUE(job.set_straggler({.pipeline = 1, .factor = 1.1}, Planned::kNow).ok());
@@ -140,7 +140,7 @@ TEST(Plans, NoneAreTakenTwiceNorAfterAFailure) {
   EXPECT_EQ(planned.job.plans()->json(), quick.json());
 }
 
-/// What a worker answers to a request beside those for all plans.
+/// Returns the response of a worker to a request for additional plans.
 plan::PlanTable respond_to(const Planned& planned, const CharacterizeRequest& request) {
   const auto frontier = characterize(planned.spec, *planned_pipeline(planned.spec), request);
   return *make_plans(planned.spec, request, *frontier, Effort::kQuick, planned.spec.plans);
@@ -173,7 +173,7 @@ TEST(Plans, TheOneForANewObjectiveIsMadeBesideTheOthers) {
   EXPECT_TRUE(job.plan_in_force(2).ok());
   EXPECT_EQ(job.plan_in_force(3).error().code, ErrorCode::kNotFound);
 
-  // Another objective meanwhile: what comes for the first is not what is run.
+  // The objective changes again: the plans for the first objective are not used.
   ASSERT_TRUE(job.set_objective({Objective::Kind::kSlowdown, 0.05}, Planned::kNow).ok());
   const CharacterizeRequest first = job.take_effects().more_plans.at(0);
   ASSERT_TRUE(job.set_objective({Objective::Kind::kSlowdown, 0.06}, Planned::kNow).ok());

@@ -1,4 +1,4 @@
-// What a job keeps to when plans do not hold: its objective, and what measuring may cost.
+// Guarantees of a job whose plans do not hold: its objective, and the cost of measuring.
 
 #include <gtest/gtest.h>
 
@@ -22,7 +22,7 @@ StageAssignment::Purpose purpose_of(const Job& job, std::int64_t iteration) {
   return purpose;
 }
 
-/// Iterations by the purpose of their assignments.
+/// Numbers of iterations, by the purpose of their assignments.
 struct Spent {
   int profiling = 0, planned = 0, at_all_max = 0, all = 0;
 };
@@ -51,9 +51,9 @@ void plan(Played& played) {
   played.settle();
 }
 
-// --- What plans know nothing of -----------------------------------------------------------------
+// --- Costs that plans do not know ---------------------------------------------------------------
 
-/// Nothing is learnt of the iterations that measure it first: a rank's reports are lost.
+/// The first iterations that measure all-max teach nothing, because reports of a rank are lost.
 TEST(JobPromise, AllMaxIsLookedForUntilItIsKnown) {
   JobSpec spec = small_spec();
   spec.profile = truth_of(spec);
@@ -75,7 +75,7 @@ TEST(JobPromise, AllMaxIsNotWhatASecondSlowStageMakesOfIt) {
     spec.profile = truth_of(spec);
     Played played(spec, {.noise = 0.006});
     PlayedTraining& training = played.training;
-    constexpr std::int64_t kKnown = 30;  // from there on nothing is lost
+    constexpr std::int64_t kKnown = 30;  // no report is lost from here on
     training.lost = [](std::int64_t iteration, RankCoordinates coordinates) {
       return iteration < kKnown && coordinates.stage == 1;
     };
@@ -158,7 +158,7 @@ TEST(Promise, StallsCostNoMeasurementAndNoPlan) {
   }
 }
 
-// --- What gets faster ---------------------------------------------------------------------------
+// --- GPUs that get faster -----------------------------------------------------------------------
 
 TEST(Promise, ClocksThatGpusGainAtARestartAreUsed) {
   JobSpec spec = small_spec();
@@ -200,7 +200,7 @@ TEST(Promise, AStageThatWasSlowWhileItWasMeasuredIsAskedToBeAsFastAsItIs) {
   }
 }
 
-/// As where a straggler came or went while it was measured, and the server was lost meanwhile.
+/// As if a straggler appeared or disappeared during the measurement, and then the server was lost.
 TEST(Promise, AStageThatIsSlowAtSomeClocksAloneIsMeasuredAgain) {
   for (const int data : {1, 2, 4}) {
     SCOPED_TRACE(data);
@@ -262,7 +262,7 @@ TEST(Promise, NoProbeExceedsAPowerCap) {
     }
   };
   expect_capped(400);
-  // A declared straggler is not doubted by a probe either.
+  // No probe doubts a declared straggler, either.
   ASSERT_TRUE(played.job.set_straggler({.pipeline = 1, .factor = 1.4}, played.training.now()).ok());
   expect_capped(60);
   ASSERT_TRUE(played.restart_server().ok());
@@ -283,7 +283,7 @@ TEST(Promise, DeliveryThatWasSlowOnceIsGivenLessTimeAgain) {
   played.training.unreached = [&](RankCoordinates coordinates) {
     return late && coordinates.data == 1 && played.training.next_iteration() % 5 != 0;
   };
-  // \returns  iterations from the newest until a change holds
+  // Returns the number of iterations until a change is in force.
   const auto change = [&](double slowdown) {
     EXPECT_TRUE(played.job.set_objective({.value = slowdown}, played.training.now()).ok());
     const std::int64_t ahead =

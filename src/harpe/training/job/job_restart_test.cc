@@ -1,4 +1,4 @@
-// Jobs whose server or whose training starts again.
+// Jobs whose server or training restarts.
 
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@ void restart_server(Played& played) {
   ASSERT_TRUE(restarted.ok()) << restarted.error().text();
 }
 
-/// All ranks but the last.
+/// Registers all ranks but the last.
 void register_most(Played& played) {
   std::vector<RankCoordinates> places = played.training.places();
   places.pop_back();
@@ -67,7 +67,7 @@ TEST(JobRestart, FollowsTrainingThatStartsAgain) {
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().code, ErrorCode::kConflict);
   played.settle();
-  played.settle();  // all-max is looked at
+  played.settle();  // includes a look at all-max
   EXPECT_EQ(played.training.last().versions.front(), played.job.version());
 }
 

@@ -28,7 +28,7 @@ TEST(JobSavings, OutliveTheServerAndAreAsTrueAsTheySay) {
   for (std::uint64_t seed = 1; seed <= kRuns; ++seed) {
     Played played(small_spec(), {.noise = 0.01, .seed = seed});
     begin_saving(played);
-    // Of the iterations that count.
+    // Sums over the iterations that count.
     Joules truth = played.job.status().saved, saved = truth;
     const auto follow = [&](int iterations) {
       for (int i = 0; i < iterations; ++i) {
@@ -100,7 +100,7 @@ TEST(JobSavings, KnowAGpuThatWasSlowBeforeAnythingWasMeasured) {
   }
 }
 
-/// Between the change and its being known, too.
+/// Also between the change and its detection.
 TEST(JobSavings, FollowGpusThatGetSlowAndWell) {
   Played played(small_spec(2, 2));
   begin_saving(played);
@@ -145,14 +145,14 @@ TEST(JobSavings, ADeclaredStragglerThatNothingWaitsForSavesNothing) {
   }
 }
 
-// --- Energies that cannot be ---------------------------------------------------------------------
+// --- Impossible energies -------------------------------------------------------------------------
 
 struct Wrong {
   double energy;
   double power_limit = 0;  ///< of the registration
 };
 
-/// Such energies come from counters that wrapped and from wrong units.
+/// Such energies are caused by counters that wrapped and by wrong units.
 TEST(JobSavings, AnEnergyThatCannotBeCountsAsNotMeasured) {
   for (const Wrong wrong : {Wrong{1e15}, Wrong{-4.3e6}, Wrong{20000}, Wrong{5000, 400}}) {
     SCOPED_TRACE(wrong.energy);
@@ -182,7 +182,7 @@ TEST(JobSavings, AnEnergyThatCannotBeCountsAsNotMeasured) {
     const JobStatus end = played.job.status();
     EXPECT_NEAR((end.saved - known.saved + before.said).value, (before.truth + later.truth).value,
                 end.saved_error.value);
-    // The most that it can be is known after a restart, too.
+    // The highest possible energy is known after a restart, too.
     ASSERT_TRUE(played.restart_server().ok());
     EXPECT_EQ(played.job.status().energies_refused, after.energies_refused);
   }
@@ -203,7 +203,7 @@ TEST(JobSavings, AnEnergyOfInstructionsThatCannotBeIsNotLearnt) {
   }
 }
 
-// --- Energies and times that are disturbed ------------------------------------------------------
+// --- Disturbed energies and times ---------------------------------------------------------------
 
 double uniform(std::mt19937_64& random, double least, double most) {
   return std::uniform_real_distribution<double>(least, most)(random);
@@ -277,7 +277,7 @@ std::vector<Disturbance> disturbances() {
   };
 }
 
-/// Checked on both sides at four moments of each run.
+/// Claims above and below the truth are checked, at four moments of each run.
 TEST(JobSavings, TheTruthLiesWithinTheBarWhereEnergiesAndTimesAreDisturbed) {
   constexpr std::uint64_t kDisturbedSeeds = HARPE_UNDER_SANITIZERS ? 2 : 8;
   int all = 0, within = 0;

@@ -1,4 +1,4 @@
-// Better plans for the objective of a job that runs, found in the background.
+// Better plans for the objective of a running job, found in the background.
 
 #include <gtest/gtest.h>
 
@@ -23,7 +23,7 @@ JobSpec spec_of() {
   return spec;
 }
 
-/// A job that runs by quick plans, one of them for its objective, and what a worker does for it.
+/// A job that runs quick plans, including one for its objective, and the work of its workers.
 struct Searched {
   explicit Searched(JobSpec given = spec_of())
       : spec(std::move(given)), job(*Job::create(spec, kNow)) {
@@ -41,7 +41,7 @@ struct Searched {
     job.characterized(request.ticket, quick(), kNow);
     (void)job.take_effects();
   }
-  /// What a search finds.
+  /// Returns the result of a search.
   std::shared_ptr<const plan::PlanTable> better() const {
     const CharacterizeRequest wanted = job.search_request();
     return std::make_shared<const plan::PlanTable>(
@@ -56,7 +56,7 @@ struct Searched {
   CharacterizeRequest request;
 };
 
-/// The same table, but its plan for the objective takes so many times the energy.
+/// Returns the same table with the energy of its plan for the objective multiplied by `factor`.
 std::shared_ptr<const plan::PlanTable> scaled(const plan::PlanTable& table, double factor) {
   nlohmann::json document = nlohmann::json::parse(table.json());
   nlohmann::json& plan = document["plans"][*table.for_objective()];
@@ -156,7 +156,7 @@ TEST(Search, IsMadeWithLateClocksAndNotUnderADwell) {
   }
 }
 
-// What the search begins with after a restart is worse than what was stored.
+// After a restart, the search begins with a plan that is worse than the stored plan.
 TEST(Search, NeverPutsAWorsePlanBackAfterARestart) {
   Searched searched;
   searched.run();
@@ -174,7 +174,7 @@ TEST(Search, NeverPutsAWorsePlanBackAfterARestart) {
   EXPECT_EQ(searched.in_force().energy, energy);
 }
 
-// The better plan is taken over at one iteration on all ranks, and holds what it promises.
+// All ranks adopt the better plan at the same iteration, and it keeps its promise.
 TEST(Search, TrainingRunsByWhatItFinds) {
   JobSpec spec = small_spec(2);
   spec.plans = 10;

@@ -1,4 +1,4 @@
-// What jobs take of their server's memory.
+// Memory of jobs on their server.
 
 #include "harpe/training/job/job_size.h"
 
@@ -61,7 +61,7 @@ TEST(JobSize, RanksTakeMemoryWhenTheyRegister) {
       const std::size_t more = job.memory_to_register(rank, kSizeNow);
       ASSERT_TRUE(job.register_rank(rank, kSizeNow).ok());
       ASSERT_EQ(job.rank_memory(), before + more);
-      ASSERT_EQ(job.memory_to_register(rank, kSizeNow), 0U);  // the same again
+      ASSERT_EQ(job.memory_to_register(rank, kSizeNow), 0U);  // the same rank again
     }
   }
   EXPECT_GT(job.rank_memory(), 40 * kMebi);

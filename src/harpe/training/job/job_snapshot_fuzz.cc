@@ -1,6 +1,6 @@
-// What a store gives back: a job as texts (its state, its specification and a part of its ranks,
-// with a record separator between), and its plans. Damaged
-// ones are refused; a job that is accepted can be written, read again and lived on.
+// Any texts from a store: a job (its state, its specification and a part of its ranks, with a
+// record separator between them), or its plans. Damaged texts are refused. An accepted job can be
+// written, read again and continued.
 
 #include <algorithm>
 #include <cstddef>

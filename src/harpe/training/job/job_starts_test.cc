@@ -1,4 +1,4 @@
-// Which processes may start training under a job's id, and which change nothing.
+// Processes that may start training under a job's id, and processes that change nothing.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-/// A job that runs by its plan; 8 ranks.
+/// A job with 8 ranks that runs its plan.
 class Starts : public ::testing::Test {
  protected:
   Starts() {
@@ -23,7 +23,7 @@ class Starts : public ::testing::Test {
     played_.settle();
   }
 
-  /// A process of another start of training, without what it learns by registering.
+  /// Returns a process of another start of training that has never registered.
   RankRegistration fresh(RankCoordinates coordinates, const std::string& run,
                          const std::string& session) const {
     RankRegistration rank = training_.registration(coordinates);
@@ -37,13 +37,13 @@ class Starts : public ::testing::Test {
   bool holds(RankCoordinates coordinates, const std::string& session) const {
     return job_.session(coordinates) == session;
   }
-  /// Whether all places are held by those of this start that PlayedTraining plays.
+  /// True if all places are held by the ranks that PlayedTraining plays.
   bool is_undisturbed() const {
     return std::ranges::all_of(training_.places(), [&](RankCoordinates coordinates) {
       return job_.session(coordinates) == training_.session(coordinates);
     });
   }
-  /// Ranks of Harpe's client say where they were, when they register again.
+  /// Returns a rank that registers again. Harpe's client then sends its earlier start.
   RankRegistration again(RankCoordinates coordinates, const RankEntry& entry) const {
     RankRegistration rank = training_.registration(coordinates);
     rank.incarnation = job_.incarnation();
@@ -111,7 +111,7 @@ TEST_F(Starts, MoreThanHalfOfAnotherRunTakeOverAtOnceAndThoseThatWaitedHoldTheir
 }
 
 TEST_F(Starts, OtherProcessesUnderTheSameRunNameTakeOverToo) {
-  // As torchrun does with a fixed rendezvous id, and as a script without any HARPE_RUN.
+  // As with torchrun and a fixed rendezvous id, or with a script without HARPE_RUN.
   for (const RankCoordinates coordinates : training_.places()) {
     RankRegistration rank = training_.registration(coordinates);
     rank.session = "new " + rank.session;
@@ -141,7 +141,7 @@ TEST_F(Starts, ThoseWhoWereReplacedDoNotComeBackWhileOthersTrain) {
   for (const RankCoordinates coordinates : training_.places()) {
     ASSERT_TRUE(enter(fresh(coordinates, "second", "other")).ok());
   }
-  // All of them try, and they are as many.
+  // All replaced ranks try, and they are as many as the new ones.
   for (std::size_t i = 0; i < old.size(); ++i) {
     const auto entered = enter(again(training_.places()[i], old[i]));
     ASSERT_FALSE(entered.ok());
@@ -149,7 +149,7 @@ TEST_F(Starts, ThoseWhoWereReplacedDoNotComeBackWhileOthersTrain) {
     EXPECT_THAT(entered.error().text(), HasSubstr("earlier start"));
   }
   EXPECT_EQ(job_.run(), "second");
-  // But where those that replaced them are gone.
+  // They may return once the ranks that replaced them are gone.
   const auto entered =
       job_.register_rank(again({0, 0, 0}, old[0]), training_.now() + Job::kSilence + Seconds{1});
   ASSERT_TRUE(entered.ok());
@@ -190,7 +190,7 @@ TEST_F(Starts, GatheringsThatGetNoFurtherAreForgotten) {
   const Seconds begin = training_.now();
   EXPECT_TRUE(
       training_.run_until(job_, [&] { return training_.now() - begin > Job::kSilence; }, 1000));
-  // The fifth of eight, but of those there now the first.
+  // The fifth rank of eight, but the first after the others were forgotten.
   EXPECT_EQ(enter(fresh({1, 0, 0}, "slow", "s"))->present, 1);
 }
 
@@ -220,7 +220,7 @@ TEST_F(Starts, WhoWasRefusedElsewhereIsNamedToo) {
 
 TEST_F(Starts, RanksThatAChangeMayNotReachAreCounted) {
   EXPECT_EQ(job_.unheard(training_.now()), 0);
-  // As a server that has taken the job up knows nothing of where its ranks are.
+  // A server that has just taken over the job does not know where its ranks are.
   const Seconds later = training_.now() + Seconds{1};
   job_ = *Job::read(job_.texts(), {}, later);
   job_.go_on(later);
@@ -236,7 +236,7 @@ TEST_F(Starts, RanksThatAChangeMayNotReachAreCounted) {
 }
 
 TEST_F(Starts, ARestartOfTheServerMakesNoRankSilent) {
-  // Ranks could not be heard while no server was there, for however long.
+  // Ranks could not report while there was no server, however long that was.
   training_.run_for(Seconds{3600});
   job_ = *Job::read(job_.texts(), {}, training_.now());
   job_.go_on(training_.now());
@@ -259,7 +259,7 @@ TEST_F(Starts, WhereAllRanksHaveEndedTheNextStartTakesOverWithItsFirst) {
   EXPECT_TRUE(job_.ended().has_value());
   EXPECT_EQ(job_.unheard(training_.now() + Seconds{100}), 0)
       << "those that ended need no assignments";
-  // Under the same name, too: a fixed rendezvous id.
+  // Also under the same name, as with a fixed rendezvous id.
   for (const RankCoordinates coordinates : places) {
     const Result<RankEntry> entered =
         enter(fresh(coordinates, training_.registration(coordinates).run, "next"));

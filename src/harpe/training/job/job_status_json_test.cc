@@ -6,7 +6,7 @@ namespace harpe::training {
 namespace {
 
 TEST(JobStatusJson, AStragglerHasAFactorAndMayEnd) {
-  // The job's clock is none of people's.
+  // The job's clock differs from the wall clock.
   const auto straggler =
       parse_straggler(R"({"factor": 1.2, "for_s": 60})", 3, Seconds{1000}, Seconds{1.8e9});
   ASSERT_TRUE(straggler.ok()) << straggler.error().text();

@@ -1,4 +1,4 @@
-// Another specification under a job's id: what stays true of the one before goes on.
+// Another specification under a job's id: data of the previous one that remain valid are kept.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-/// A job that runs by its plan.
+/// A job that runs its plan.
 struct PlannedLife : Played {
   explicit PlannedLife(const JobSpec& spec = small_spec()) : Played(spec) {
     job = *Job::create(spec, training.now(), "life");
@@ -27,7 +27,7 @@ struct PlannedLife : Played {
   }
 };
 
-/// Training of another specification takes the job over, all ranks at once.
+/// Training with another specification, whose ranks take over the job.
 class Next {
  public:
   Next(PlannedLife& before, const JobSpec& spec)
@@ -205,7 +205,7 @@ TEST(Succession, OtherStagesAreMeasuredAnew) {
 TEST(Succession, OnlyStagesWithOtherInstructionsAreMeasuredAnew) {
   PlannedLife planned;
   JobSpec spec = small_spec();
-  // The last stage recomputes from now on.
+  // The last stage recomputes now.
   for (Instruction& one : spec.schedule.lists[3])
     if (one.kind == InstructionKind::kBackward) one.kind = InstructionKind::kRecomputeBackward;
   spec.schedule.name = "custom";
@@ -233,7 +233,7 @@ TEST(Succession, WhatIsKeptSurvivesARestartOfTheServer) {
     const JobSpec spec = small_spec(3, 4, micro_batches);
     planned.propose(spec);
     Next next(planned, spec);
-    // More than half, and then the server is killed. The plans in its store are those of before.
+    // More than half of the ranks register, then the server is killed. Its stored plans are old.
     for (int i = 0; i < 7; ++i) EXPECT_TRUE(next.enter(next.training.places()[i]).ok());
     save();
     auto restored = Job::read(texts, stored, next.training.now());
@@ -257,7 +257,7 @@ TEST(Succession, WhatTheStoreHasOfTheRanksBeforeDoesNotSpoilTheNext) {
   };
   const Seconds later = planned.training.now() + Job::kSilence + Seconds{1};
   ASSERT_TRUE(save_and_read(later).ok());
-  // No rank of it has come yet.
+  // None of its ranks has registered yet.
   ASSERT_EQ(planned.propose(small_spec(3), Job::kSilence.value + 1), Job::Proposed::kTaken);
   const Result<Job> restored = save_and_read(later);
   ASSERT_TRUE(restored.ok()) << restored.error().text();

@@ -66,7 +66,7 @@ TEST(Job, BlockingPowerIsMeasured) {
 TEST(Job, AllRanksChangeAtTheSameIteration) {
   JobSpec spec = small_spec(3);
   Played played(spec);
-  // Some ranks hear of assignments an iteration later.
+  // Some ranks receive assignments an iteration later.
   played.training.unreached = [&](RankCoordinates coordinates) {
     return (coordinates.data + coordinates.stage + played.training.next_iteration()) % 2 == 1;
   };
@@ -89,7 +89,7 @@ TEST(Job, OutagesDoNotMakeChangesComeLater) {
   played.settle();
   double factor = 1.1;
   const auto change = [&] {
-    factor = 2.5 - factor;  // 1.1 and 1.4, in turns
+    factor = 2.5 - factor;  // alternates between 1.1 and 1.4
     ASSERT_TRUE(played.job.set_straggler({.pipeline = 1, .factor = factor}, training.now()).ok());
   };
   const auto ahead = [&] {
@@ -135,13 +135,13 @@ TEST(Job, ChangesMadeWhileAnIterationIsHeldUpComeRightBehindIt) {
   EXPECT_GT(ahead(), 20) << "the ranks may be anywhere";
   training.run(played.job, 1);
   EXPECT_LE(ahead(), 2);
-  // Where the reports were held up, the ranks are where they were thought to be.
+  // If only the reports were held up, the ranks are where the job expects them.
   ASSERT_TRUE(played.job.set_objective({.value = 0}, training.now() + Seconds{39}).ok());
   const std::int64_t far = ahead();
   training.run_for(Seconds{40});
   training.run(played.job, 1);
   EXPECT_EQ(ahead(), far - 1);
-  // Until more reports come as soon as iterations are through.
+  // Until more reports arrive right after their iterations.
   training.run(played.job, 3);
   EXPECT_LE(ahead(), 2);
 }
@@ -154,7 +154,7 @@ TEST(Job, StagesThatAreSeenAtAllMaxAreSeenSoonWhereAReportWasHeldUp) {
   played.settle();
   for (int pipeline = 0; pipeline < 3; ++pipeline) training.slow[{pipeline, 1}] = 1.25;
   training.run(played.job, 2);
-  // The third shows it, and its last report comes 40 s late: those that wait for that rank, too.
+  // The third iteration shows it. A rank is held up: its report is 40 s late, and the others wait.
   std::optional<IterationReport> late;
   const std::int64_t third = training.next_iteration();
   training.change_report = [&](IterationReport& one) {
@@ -335,7 +335,7 @@ TEST(Job, TheWorstOfSeveralStragglersSetsThePace) {
   EXPECT_GT(plan_of(1).plan, plan_of(0).plan);
   EXPECT_EQ(plan_of(1), plan_of(2));
   expect_all_through({1.1, 1, 1, 1.3});
-  // One that gets worse.
+  // A straggler that gets worse.
   declare(0, 1.4);
   played.training.run(played.job, 80);
   EXPECT_EQ(plan_of(0).plan, 0U);
@@ -517,7 +517,7 @@ TEST(Job, GarbageHarmsNobody) {
   EXPECT_FALSE(
       played.job.set_straggler({.pipeline = 0, .factor = 1.2, .until = now - Seconds{1}}, now)
           .ok());
-  // One rank that is far ahead of all others counts for nothing.
+  // A single rank that is far ahead of all others is ignored.
   played.training.change_report = [](IterationReport& r) {
     if (r.coordinates == RankCoordinates{1, 3, 0} && r.iteration % 2 == 1)
       r.iteration += 1'000'000'000;

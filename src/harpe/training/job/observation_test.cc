@@ -11,7 +11,7 @@ namespace {
 
 constexpr float kUnknown = std::numeric_limits<float>::quiet_NaN();
 
-/// Two stages that each run a forward and a backward, two pipelines.
+/// Two pipelines of two stages, each with a forward and a backward.
 class ObservationTest : public ::testing::Test {
  protected:
   FinishedIteration iteration(double time) const {

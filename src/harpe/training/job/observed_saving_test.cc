@@ -17,7 +17,7 @@
 namespace harpe::training {
 namespace {
 
-/// What the plan for no slowdown saves by a profile.
+/// Returns the saving of the plan for no slowdown, according to a profile.
 double saved_by(const Pipeline& pipeline, const Profile& profile, const std::vector<Watts>& waiting,
                 const Observation& observed) {
   const auto frontier = characterize(pipeline, profile, {.blocking_power = waiting});
@@ -27,7 +27,7 @@ double saved_by(const Pipeline& pipeline, const Profile& profile, const std::vec
       observed);
 }
 
-/// Iterations at all-max of GPUs that a profile was measured on.
+/// Returns an observation at all-max of the GPUs on which a profile was measured.
 Observation at_all_max(const Pipeline& pipeline, const plan::ScheduleWork& work,
                        const Profile& profile, Watts waiting) {
   const auto frontier = characterize(
@@ -58,7 +58,7 @@ struct MeasuredOn {
 };
 class ObservedSavingOfRealGpus : public ::testing::TestWithParam<MeasuredOn> {};
 
-/// The range is made from what was measured at the highest clock alone.
+/// The range is computed only from measurements at the highest clock.
 TEST_P(ObservedSavingOfRealGpus, IsInTheRange) {
   const auto file = measured_data() / "sosp24" / GetParam().file;
   if (!std::filesystem::exists(file)) GTEST_SKIP() << file << " is missing";
@@ -127,7 +127,7 @@ TEST(ObservedSaving, AtTheHighestClockAnAssumedProfileIsWhatWasObserved) {
   }
 }
 
-/// Two stages, the second a third longer, on a GPU like its model that is asked for a clock.
+/// Two stages, the second a third longer, on a GPU that matches its model, at a requested clock.
 struct ModelledTraining {
   ModelledTraining(const GpuModel& gpu, Megahertz asked) {
     const double given =

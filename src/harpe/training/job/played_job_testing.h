@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// A job with emulated training played against it, for tests.
+/// A job with emulated training, for tests.
 
 #include <optional>
 #include <string>
@@ -17,16 +17,16 @@ Profile truth_of(const JobSpec& spec);
 struct Played {
   explicit Played(const JobSpec& spec, const EmulatedMachines::Options& options = {})
       : Played(spec, spec, options) {}
-  /// \param known  what the job is given as the pipeline; \param real  what it is
+  /// \param known  pipeline declared to the job; \param real  pipeline of the training
   Played(const JobSpec& known, const JobSpec& real, const EmulatedMachines::Options& options);
 
   bool running();
   void settle() { training.run(job, 8); }
-  /// Of the newest iterations, over the same at all-max.
+  /// Returns the slowdown of the newest iterations against all-max.
   double slowdown(std::size_t iterations) const;
-  /// The server is killed and starts again: what is left is what was stored.
+  /// Kills and restarts the server. Only the stored data remain.
   Status restart_server();
-  /// A stage takes a quarter longer on all pipelines. \return  whether other plans are made
+  /// Makes a stage a quarter slower on all pipelines. Returns true if new plans are made.
   bool plans_anew_when_slower(int stage);
   int events(const std::string& part, std::optional<JobEvent::Level> level = {}) const;
 

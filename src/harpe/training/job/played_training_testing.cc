@@ -10,7 +10,7 @@ namespace {
 
 constexpr int kCharacterizeTakes = 3;  // iterations
 
-/// By what the job knows of its pipeline.
+/// Returns the frontier of the pipeline that the job knows.
 Result<Frontier> frontier_of(const Job& job, const CharacterizeRequest& request) {
   const JobSpec& spec = job.spec();
   return characterize(spec, *planned_pipeline(spec), request);

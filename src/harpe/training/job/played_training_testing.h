@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Emulated training played against a job, for tests.
+/// Emulated training that reports to a job, for tests.
 
 #include <cstdint>
 #include <deque>
@@ -17,30 +17,30 @@ class PlayedTraining : public EmulatedTraining {
  public:
   using EmulatedTraining::EmulatedTraining;
 
-  int better_plans_take = 0;  ///< iterations after the first plans; 0: none follow
+  int better_plans_take = 0;  ///< iterations from the first to better plans; 0: no better plans
 
-  // What may go wrong beside what machines do.
+  // Faults in addition to faults of the machines.
   std::function<bool(std::int64_t, RankCoordinates)> lost = [](std::int64_t, RankCoordinates) {
     return false;
   };
-  /// Whether the assignments do not reach a rank after this iteration.
+  /// Returns true if the assignments do not reach a rank after this iteration.
   std::function<bool(RankCoordinates)> unreached = [](RankCoordinates) { return false; };
   std::function<void(IterationReport&)> change_report = [](IterationReport&) {};
   std::function<void(RankRegistration&)> change_registration = [](RankRegistration&) {};
 
   Status register_all(Job& job);
   void run(Job& job, int count);
-  /// At most `most` iterations. \returns whether it came true
+  /// Runs until `done()`, at most `most` iterations. Returns `done()`.
   bool run_until(Job& job, const std::function<bool()>& done, int most);
   void take_effects_of(Job& job);
-  /// Plans that are due.
+  /// Responds with the plans that are due.
   void answer(Job& job);
 
   std::vector<JobEvent> events;
-  JobTexts stored;  ///< the newest snapshot that the job has asked for
+  JobTexts stored;  ///< the newest snapshot that the job requested
 
  private:
-  /// One iteration of all pipelines, then all reports.
+  /// Runs one iteration of all pipelines, then sends all reports.
   void step(Job& job);
   void respond(Job& job);
   void respond_more(Job& job);
@@ -49,7 +49,7 @@ class PlayedTraining : public EmulatedTraining {
   std::optional<CharacterizeRequest> request_;
   std::deque<CharacterizeRequest> more_requests_;
   int request_wait_ = 0, more_wait_ = 0;
-  std::optional<plan::PlanTable> first_plans_;  ///< better ones are being made
+  std::optional<plan::PlanTable> first_plans_;  ///< better plans are being made
 };
 
 }  // namespace harpe::training

@@ -14,7 +14,7 @@ constexpr int kStages = 2;
 constexpr int kMicroBatches = 4;
 constexpr double kWaiting = 80;  // W
 
-/// One pipeline whose stages cost what a function of the clock says, and wait for half of the time.
+/// One pipeline whose costs are functions of the clock. Its stages wait for half of the time.
 struct Bench {
   explicit Bench(const ProfilingOptions& options, JobShape given = {.data = 1, .stages = kStages})
       : shape(given),
@@ -98,7 +98,7 @@ TEST(Profiler, MeasuresAtTheClockThatGpusReportWhereItSetsNone) {
     return 0.02;
   };
   bench.joules = [](int) { return 2.5; };
-  // Of the second stage one iteration in three has a clock; it is held back, and reports that.
+  // The second stage reports a clock in one iteration of three. It is throttled to this clock.
   const auto reported = [&](FinishedIteration& done) {
     done.groups[0].clock = Megahertz{done.iteration % 5 == 0 ? 1100 : 1310};
     done.groups[1].clock = Megahertz{done.iteration % 3 == 0 ? 905 : 0};
@@ -129,7 +129,7 @@ TEST(Profiler, WaitsForAClockThatNoGpuReports) {
   EXPECT_TRUE(std::isfinite(bench.profiler.progress(2).time_left.value));
 }
 
-/// What a straggler took is in no clock of its stage, whenever it is found to be one.
+/// The times of a straggler count at no clock of its stage, whenever the straggler is found.
 TEST(Profiler, MeasuresAStageAnewThatAStragglerWasMeasuredWith) {
   Bench bench(generous(), {.data = 3, .stages = kStages});
   const std::size_t slow = bench.shape.group(2, 1);
@@ -153,7 +153,7 @@ TEST(Profiler, MeasuresAStageAnewThatAStragglerWasMeasuredWith) {
     EXPECT_NEAR(point.time.value, 14.0 / point.clock.value, 1e-6) << point.clock.value;
 }
 
-/// With one pipeline nothing else shows it.
+/// With one pipeline, there is no other pipeline to compare with.
 TEST(Profiler, MeasuresAStageAnewThatWasSlowForAWhile) {
   for (const int well_from : {1300, 1100, 500}) {
     SCOPED_TRACE(well_from);
@@ -202,7 +202,7 @@ TEST(Profiler, WalksDownToTheLastClockWhileEnergyFalls) {
   EXPECT_NEAR(bench.profiler.blocking_power()[0].value, kWaiting, 0.5);
 }
 
-/// Raw energy rises from 1000 MHz on; the energy that waiting would take anyway rises much later.
+/// Raw energy rises below 1000 MHz. Energy minus the energy of waiting still falls there.
 TEST(Profiler, StopsOnEffectiveEnergyNotOnRawEnergy) {
   Bench bench(generous());
   bench.joules = [&](int clock) {
@@ -262,7 +262,7 @@ TEST(Profiler, AnIterationThatSomethingHeldUpDoesNotCountAsAllMax) {
 
 TEST(Profiler, GoesOnAfterTheLastMeasuredClock) {
   Bench bench(generous());
-  // The highest two are skipped.
+  // The highest two clocks are skipped.
   const auto hot = [&](FinishedIteration& done) {
     for (int stage = 0; stage < kStages; ++stage)
       done.groups[stage].throttled = bench.profiler.clocks()[stage] > Megahertz{1200};
@@ -329,8 +329,8 @@ TEST(Profiler, NoisyClocksGetMoreIterations) {
   EXPECT_LT(many, 5000);
 }
 
-/// Until the counter has stepped often enough since a change, energy is known from power sensors
-/// alone: computations seem to draw a third less, and the waiting beside them that much more.
+/// Until the counter has stepped often enough after a change, energy is known only from power
+/// sensors: computations seem to draw a third less, and the waiting between them accordingly more.
 TEST(Profiler, IterationsThatAreKnownPoorlyBiasNeitherEnergyNorBlockingPower) {
   Bench bench(generous(), {.data = 2, .stages = kStages});
   std::int64_t changed = 0;
@@ -392,7 +392,7 @@ TEST(Profiler, LongListsAreThinnedWithBothEndsKept) {
   EXPECT_EQ(points.back().clock, Megahertz{1400});
 }
 
-/// Energy falls to the last clock here, so that nothing ends early.
+/// Energy falls down to the last clock, so no measurement ends early.
 TEST(Profiler, SaysHowMuchIsLeft) {
   for (const double limit : {0.05, 0.1, 0.3, 100.0}) {
     SCOPED_TRACE(limit);

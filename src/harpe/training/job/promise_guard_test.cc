@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::uint64_t kSeeds = HARPE_UNDER_SANITIZERS ? 1 : 6;
 
-/// \returns  iterations until the promise is found broken
+/// Returns the number of iterations until the promise is found broken.
 std::optional<int> broken_after(PromiseGuard& guard, int iterations,
                                 const std::function<double(int)>& ratio, double allowed_error = 0) {
   for (int i = 0; i < iterations; ++i) {
@@ -69,7 +69,7 @@ TEST(PromiseGuard, WhatHappensSeldomIsNoPlansDoing) {
   EXPECT_EQ(broken_after(guard, 1000, [](int i) { return i % 25 == 0 ? 40 : 1.0; }), std::nullopt);
   EXPECT_EQ(guard.stalls(), 40);
   EXPECT_EQ(guard.mean(100)->ratio, 1);
-  // Shorter ones, such as garbage collection.
+  // Shorter stalls, such as garbage collection.
   PromiseGuard other;
   EXPECT_EQ(broken_after(other, 1000, [](int i) { return i % 25 == 0 ? 1.4 : 1.0; }), std::nullopt);
   EXPECT_EQ(other.stalls(), 0);

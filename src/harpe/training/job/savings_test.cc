@@ -22,14 +22,14 @@ struct Truth {
 /// Returns the true energy of an iteration, counted from 0.
 using Disturbed = std::function<Truth(int iteration)>;
 
-/// In proportion: at all-max and by a plan alike.
+/// Returns energies that are higher by a factor, at all-max and by a plan alike.
 Truth times(double factor) {
   return {200 * factor, 160 * factor};
 }
 
 constexpr int kFirst = 12, kLook = 3;  // iterations at all-max
 
-/// Trains, with looks at all-max as a job has them.
+/// Trains with looks at all-max, as a job does.
 struct Training {
   Training(std::uint64_t seed, Disturbed disturbed, double noise = 0.01)
       : random(seed), truth_of(std::move(disturbed)), deviation(noise) {
@@ -104,7 +104,7 @@ TEST(Savings, ARoomThatWasHotWhileAllMaxWasMeasuredIsNoSaving) {
   }
 }
 
-/// Here the first look was disturbed, and nothing else.
+/// Only the first look was disturbed.
 TEST(Savings, ALookCorrectsWhatWasClaimed) {
   Training training(4, [](int i) { return i < kFirst ? times(1.3) : times(1); });
   training.plan(99);
@@ -135,7 +135,7 @@ TEST(Savings, AreTheSameAfterARestart) {
   EXPECT_NEAR(training.off(), 0, training.savings.error().value);
 }
 
-/// Another server takes the job over from what was stored, and all energies have changed meanwhile.
+/// Another server takes over the job from stored data, after all energies have changed.
 TEST(Savings, AChangeThatNoServerSawIsNoSaving) {
   for (const double change : {0.78, 0.9, 1.2}) {
     for (const bool has_other_plan : {false, true}) {
@@ -145,7 +145,7 @@ TEST(Savings, AChangeThatNoServerSawIsNoSaving) {
       Savings restored;
       restored.restore(training.savings.kept());
       training.savings = restored;
-      training.iteration = 200;  // the reports between got lost
+      training.iteration = 200;  // the reports between were lost
       if (has_other_plan) ++training.number;
       training.plan(3);  // too few for a level
       ++training.number;
@@ -157,7 +157,6 @@ TEST(Savings, AChangeThatNoServerSawIsNoSaving) {
   }
 }
 
-/// A counter that shows no energy: all that the profile predicts is unexplained, and more.
 TEST(Savings, AChangeInAGapJustBeforeAnotherPlanIsNoSaving) {
   for (const int before_other : {1, 2, 4, 20}) {
     SCOPED_TRACE(before_other);
@@ -172,6 +171,7 @@ TEST(Savings, AChangeInAGapJustBeforeAnotherPlanIsNoSaving) {
   }
 }
 
+/// A counter that shows no energy: all that the profile predicts is unexplained, and more.
 TEST(Savings, AreReadAgainWhateverTheyAre) {
   Savings savings;
   savings.look(std::vector<double>{5, 5, 5});
@@ -204,14 +204,14 @@ TEST(Savings, OfTheSpecificationBeforeStay) {
 struct Kind {
   const char* name;
   std::function<Disturbed(std::mt19937_64&)> disturbed;
-  bool until_look = false;  ///< nothing else can show it
+  bool until_look = false;  ///< only a look can show it
 };
 
 double uniform(std::mt19937_64& random, double least, double most) {
   return std::uniform_real_distribution<double>(least, most)(random);
 }
 
-/// Values of a random walk, one each hundred iterations.
+/// Returns the values of a random walk, one per hundred iterations.
 std::vector<double> walk(std::mt19937_64& random, double step) {
   std::vector<double> values{1};
   std::normal_distribution<double> normal(0, step);
@@ -239,7 +239,7 @@ std::vector<Kind> kinds() {
       return [=](int i) { return times(i < until ? by : 1); };
     };
   };
-  /// On top, the same at all-max and by a plan.
+  /// Adds the same energy at all-max and by a plan.
   const auto neighbour = [](std::mt19937_64& random) -> Disturbed {
     const double at = uniform(random, 0, 2000), until = at + uniform(random, 50, 2000);
     const double more = uniform(random, 5, 60);
@@ -251,7 +251,7 @@ std::vector<Kind> kinds() {
   const auto walks = [](std::mt19937_64& random) -> Disturbed {
     return [values = walk(random, 0.01)](int i) { return times(values[i / 100]); };
   };
-  /// All-max alone comes to take something else.
+  /// Only the energy at all-max changes.
   const auto of_all_max = [](std::mt19937_64& random) -> Disturbed {
     const double at = uniform(random, 20, 3000), by = uniform(random, 0.85, 1.15);
     return [=](int i) { return Truth{i < at ? 200 : 200 * by, 160}; };
@@ -259,7 +259,7 @@ std::vector<Kind> kinds() {
   const auto of_all_max_walks = [](std::mt19937_64& random) -> Disturbed {
     return [values = walk(random, 0.004)](int i) { return Truth{200 * values[i / 100], 160}; };
   };
-  /// By a plan alone.
+  /// Only the energy by a plan changes.
   const auto of_plan = [](std::mt19937_64& random) -> Disturbed {
     const double at = uniform(random, 20, 3000), by = uniform(random, 0.9, 1.1);
     return [=](int i) { return Truth{200, i < at ? 160 : 160 * by}; };

@@ -1,4 +1,4 @@
-// Searches that are played: where they gain what, and how long they go on.
+// Simulated searches: their gains, and when they end.
 
 #include "harpe/training/job/search_course.h"
 
@@ -16,7 +16,7 @@ namespace {
 
 constexpr SearchLimits kLimits{.time = Seconds{1e9}, .first = 1000, .least = 4000, .most = 1 << 20};
 
-/// What a plan takes after so many windows: the same in each slice.
+/// The energy of a plan after a number of windows. It is the same in each slice.
 struct Landscape {
   Joules first{1000}, bound{0};
   std::map<std::int64_t, double> gains = {};  ///< by windows, shares of the energy
@@ -31,7 +31,7 @@ struct Landscape {
 };
 
 struct Played {
-  std::vector<std::int64_t> slices = {};  ///< windows that each has tried
+  std::vector<std::int64_t> slices = {};  ///< windows that each slice has tried
   std::int64_t windows() const { return slices.empty() ? 0 : slices.back(); }
 };
 
@@ -98,8 +98,8 @@ TEST(SearchCourse, WhatIsGivenUpCountsAsTimeAlone) {
   EXPECT_TRUE(course.ended());
 }
 
-// Whatever is gained when: it ends as soon as the last gain is in the first half of all that was
-// tried, and all slices try at most thrice as much as the longest.
+// For any gains, the search ends as soon as the last gain is in the first half of the tried
+// windows. All slices together try at most three times as many windows as the longest slice.
 TEST(SearchCourse, EndsByItsRuleForAnyGains) {
   for (unsigned seed = 0; seed < 300; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
@@ -108,7 +108,7 @@ TEST(SearchCourse, EndsByItsRuleForAnyGains) {
     const int gains = static_cast<int>(random() % 12);
     for (int i = 0; i < gains; ++i) {
       const double order = std::uniform_real_distribution(1.0, 5.5)(random);
-      // At odd multiples of what the search is told of: no slice ends there.
+      // At odd multiples of the 50 windows between reports, where no slice ends.
       landscape.gains[50 + 100 * static_cast<std::int64_t>(std::pow(10, order) / 100)] = 1e-3;
     }
     const Played played = play(SearchCourse(kLimits), landscape);

@@ -11,7 +11,7 @@
 
 namespace harpe {
 
-/// Names test cases: gtest finds it here.
+/// Prints the names of test cases. gtest finds this operator here.
 static std::ostream& operator<<(std::ostream& out, const JobShape& shape) {
   return out << shape.data << "x" << shape.stages << "x" << shape.tensor;
 }
@@ -25,7 +25,7 @@ namespace {
 using testing::IsEmpty;
 using testing::SizeIs;
 
-/// A job whose groups take what a test says, with noise.
+/// A job whose groups are as slow as the test specifies, with noise.
 class Cluster {
  public:
   explicit Cluster(JobShape shape, double noise = 0.01, unsigned seed = 20261121)

@@ -1,4 +1,4 @@
-// A straggler as a user declares it, and a pace.
+// Any text as the declaration of a straggler, and as a pace.
 
 #include <cstddef>
 #include <cstdint>

@@ -1,10 +1,10 @@
-// What stragglers of every kind cost, found and answered, on simulated training: a row a case.
-// Ends with 1 where a job is slower than its objective by more than 0.5 % after ten iterations.
+// Costs of stragglers of every kind, detected and handled, in simulated training: a row per case.
+// Exits with 1 if a job is slower than its objective by more than 0.5 % after ten iterations.
 //
 //   straggling_matrix_bench [--markdown | --events] [PART OF A CASE'S TEXT]
 //
 //   --markdown  a table with the worst of all factors for each shape and kind
-//   --events   what each job says, too
+//   --events   also prints the events of each job
 
 #include <algorithm>
 #include <cstdio>
@@ -27,7 +27,7 @@ constexpr std::pair<int, int> kShapes[] = {{4, 1}, {1, 4}, {2, 2}, {2, 4}, {3, 2
                                            {3, 4}, {4, 4}, {8, 4}, {3, 8}};
 constexpr double kFactors[] = {1.05, 1.15, 1.3, 1.6};
 
-/// Of one shape and kind, over all factors, declared and not.
+/// The worst results of one shape and kind, over all factors, declared or not.
 struct Worst {
   int found = 0, cases = 0;
   int found_after = 0;
@@ -77,7 +77,7 @@ struct Options {
   std::string part;
 };
 
-/// \returns  how many of the cases are slow
+/// Returns the number of slow cases.
 int play(int data, int stages, Straggling straggling, const Options& options, int& cases) {
   int slow = 0;
   Worst worst;

@@ -1,4 +1,4 @@
-// Jobs with stragglers of every kind keep to their objective. `straggling_matrix_bench` plays all.
+// Jobs with stragglers of any kind meet their objective. `straggling_matrix_bench` runs all cases.
 
 #include <gtest/gtest.h>
 

@@ -115,7 +115,7 @@ void StragglingRun::declare(Job& job, bool straggles, Seconds now) const {
   }
 }
 
-/// Of each straggling pipeline: its iteration over that of a healthy one.
+/// Returns the iteration time of each straggling pipeline, relative to a healthy pipeline.
 std::vector<std::pair<int, double>> StragglingRun::declared_factors() const {
   std::vector<std::pair<int, double>> declared;
   const std::vector<double> healthy(static_cast<std::size_t>(case_.stages), 1.0);

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Training with every kind of straggling, played against a job and against the same machines
+/// Training with every kind of straggling, with a job and, for comparison, on the same machines
 /// without Harpe.
 
 #include <cstdint>
@@ -26,16 +26,16 @@ struct StragglingCase {
 
 struct StragglingOutcome {
   std::optional<int> found_after;  ///< iterations
-  std::string cause;               ///< as the job names it
-  double first_time = 1;           ///< of the first ten iterations, over those at all-max
-  double time = 1;                 ///< of those after
-  double worst_ten = 1;            ///< the longest ten in a row of those
+  std::string cause;               ///< as named by the job
+  double first_time = 1;           ///< of the first ten iterations, relative to all-max
+  double time = 1;                 ///< of the iterations after the first ten
+  double worst_ten = 1;            ///< of the slowest ten of these in a row
   double healed_time = 1;          ///< after it has healed, from the tenth iteration on
-  std::int64_t profiled = 0;       ///< iterations spent profiling meanwhile
-  /// Of what plans that know everything would save; none where that is nothing, or straggling is
-  /// not constant.
+  std::int64_t profiled = 0;       ///< iterations spent profiling while it lasts
+  /// Share of the saving of plans that know everything. Nullopt if that saving is zero or
+  /// straggling is not constant.
   std::optional<double> saved_share;
-  double saved = 0;  ///< energy, over that at all-max
+  double saved = 0;  ///< energy, relative to all-max
 };
 
 /// Plays one case.

@@ -22,7 +22,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-/// A loop whose posted work runs when the test says so.
+/// A loop whose posted work runs when the test requests it.
 class QueuedLoop final : public Loop {
  public:
   void post(std::function<void()> work) override {
@@ -48,7 +48,7 @@ class QueuedLoop final : public Loop {
   std::deque<std::function<void()>> waiting_ HARPE_GUARDED_BY(mutex_);
 };
 
-/// The time and the file system of feeds, whose threads may outlast a test.
+/// The time and the file system of feeds. Threads of feeds may outlast a test.
 class World {
  public:
   std::int64_t now() const {
@@ -59,7 +59,7 @@ class World {
     const MutexLock lock(mutex_);
     now_ += seconds;
   }
-  /// As of a mount whose server has gone, and come back.
+  /// Hangs reads or ends the hang, as a mount does whose server disappears and returns.
   void hang(bool hangs) {
     const MutexLock lock(mutex_);
     hangs_ = hangs;
@@ -84,7 +84,7 @@ class Feeds : public ::testing::Test {
  protected:
   ~Feeds() override { world_->hang(false); }
 
-  /// Hours of a second each, of which the file tells a thousand.
+  /// Writes intervals of one second each, up to 1000 s ahead.
   void write(double grams) {
     std::string text = "time,grams\n";
     for (int i = -10; i < 1000; ++i) {
@@ -168,7 +168,7 @@ TEST_F(Feeds, OfAFileThatDoesNotChangeAreUpToDate) {
   ASSERT_TRUE(open().ok());
   ASSERT_TRUE(eventually([&] { return source().reading != nullptr; }));
   world_->advance(100);
-  // Between a look at the file and the next, the value may be a moment old.
+  // Between two looks at the file, the value may be a moment old.
   ASSERT_TRUE(comes([&] {
     return source().read_at.value >= double(begin_ + 100) &&
            source().reading->current->ladder == carbon::LadderStep::kFresh;

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// docs/openapi.yaml as what responses are held to, for the fuzz target.
+/// The responses that docs/openapi.yaml documents, for the fuzz target.
 
 #include <cstdio>
 #include <cstdlib>
@@ -36,11 +36,11 @@ inline std::vector<std::string_view> parts_of(std::string_view path) {
 
 struct Operation {
   std::string method;
-  std::vector<std::string_view> path;  ///< parts; "{job}" stands for any
+  std::vector<std::string_view> path;  ///< parts; "{job}" matches any part
   std::set<int> statuses;
 };
 
-/// The document is written one key a line.
+/// Reads the document, which has one key per line.
 inline std::vector<Operation> read_contract() {
   std::vector<Operation> operations;
   std::vector<std::string_view> path;
@@ -73,7 +73,7 @@ inline bool matches(const std::vector<std::string_view>& pattern,
   return true;
 }
 
-/// What a request may be answered with; where there is no such route, that it is not there.
+/// Returns the documented statuses of a request, or the statuses for a route that does not exist.
 inline std::set<int> documented(const std::string& method, const std::string& path) {
   static const std::vector<Operation> kContract = read_contract();
   for (const Operation& operation : kContract) {

@@ -1,4 +1,4 @@
-// What is no training job is hosted like one: here a counter that one client at a time may raise.
+// Hosted objects other than training jobs: here a counter that one client at a time may raise.
 
 #include "harpe/training/server/hosting.h"
 
@@ -22,7 +22,7 @@ using ::testing::HasSubstr;
 
 constexpr const char* kCounters = "test.counter/";
 
-/// Its client has a lease, which expires.
+/// A counter whose client has a lease, which expires.
 class Counter final : public Hosted {
  public:
   Counter(std::string given_id, Seconds now) : Hosted(std::move(given_id)), heard_(now) {}
@@ -94,7 +94,7 @@ class Counter final : public Hosted {
 };
 using CounterPtr = std::shared_ptr<Counter>;
 
-/// What is posted waits until the test lets it be done.
+/// A loop whose posted work waits until the test runs it.
 class TestLoop final : public Loop {
  public:
   void post(std::function<void()> work) override { waiting_.push_back(std::move(work)); }
@@ -111,7 +111,7 @@ class TestLoop final : public Loop {
   std::deque<std::function<void()>> waiting_;
 };
 
-/// The same of workers.
+/// Workers whose work waits until the test runs it.
 class TestWorkers final : public Workers {
  public:
   void run(const std::string& /*owner*/, std::function<void()> work, Size /*size*/) override {
@@ -164,12 +164,12 @@ class HostingTest : public ::testing::Test {
   static bool run_one(const std::vector<TestWorkers*>& all) {
     return std::ranges::any_of(all, [](TestWorkers* workers) { return workers->run_one(); });
   }
-  /// Until nothing is left to be done.
+  /// Runs all work until none is left.
   void settle() {
     while (loop_.run_one() || run_one(readers_) || run_one(others_)) {
     }
   }
-  /// The same, but the store is not written.
+  /// Runs all work except writes to the store.
   void read_only() {
     while (loop_.run_one() || run_one(readers_)) {
     }
@@ -199,7 +199,7 @@ class HostingTest : public ::testing::Test {
   bool raise(const CounterPtr& counter, const std::string& client = "a client") {
     return hosting_->jobs().act(counter, [&](Seconds now) { return counter->raise(client, now); });
   }
-  /// What is answered when all that the counter is has been stored.
+  /// Returns the response that is sent when all data of the counter are stored.
   Status stored(const CounterPtr& counter) {
     Status answered = Error::invalid("nothing was answered");
     hosting_->saver().when_stored(counter, [&](const Status& status) { answered = status; });
@@ -292,7 +292,7 @@ TEST_F(HostingTest, UnloadsWhatIsIdleAndReadsItAgainWhenItIsAskedFor) {
 
 TEST_F(HostingTest, GivesAClientHalfOfTheMemoryOrOneLargerJobAlone) {
   const std::size_t share = hosting_->options().most_memory / 2;
-  EXPECT_TRUE(hosting_->memory().make_room(share + 1, "a").ok());  // one alone
+  EXPECT_TRUE(hosting_->memory().make_room(share + 1, "a").ok());  // a single job may be larger
   host("c", "a");
   EXPECT_TRUE(hosting_->memory().make_room(share - 1000, "a").ok());
   const Status refused = hosting_->memory().make_room(share, "a");
@@ -318,9 +318,9 @@ TEST_F(HostingTest, LetsTheOnlyJobOfAClientGrowBeyondItsShare) {
   EXPECT_FALSE(hosting_->memory().make_room_in(*counter, 2 * share, "a").ok());
   host("another", "a");
   EXPECT_FALSE(hosting_->memory().make_room_in(*counter, share, "a").ok());
-  // What is in memory already takes no room.
+  // A job that is in memory needs no more room.
   EXPECT_TRUE(hosting_->memory().make_room_in(*counter, 0, "b").ok());
-  // A request of another client counts for the client that registered the job, too.
+  // A request of another client also counts for the client that registered the job.
   EXPECT_FALSE(hosting_->memory().make_room_in(*counter, share, "b").ok());
   EXPECT_EQ(counter->client, "a");
 }

@@ -19,7 +19,7 @@ JobLedger::Training training(std::uint64_t start = 1) {
   return {.incarnation = "abc", .start = start, .run = "march", .ranks = 4, .all = 4};
 }
 
-/// A day and a half of iterations of 1000 s on 4 ranks, one of which measures no energy.
+/// Returns a day and a half of iterations of 1000 s on 4 ranks, one of which measures no energy.
 JobLedger played() {
   JobLedger ledger;
   ledger.set_user("alice");
@@ -76,14 +76,14 @@ TEST(JobLedger, IsTheSameFromItsParts) {
   ASSERT_TRUE(parts.contains("energy:2026-11-25"));
   ASSERT_TRUE(parts.contains("energy:2026-11-26"));
   EXPECT_THAT(ledger.take_changed_parts(), IsEmpty());
-  // A part of another matter is none of its own.
+  // Parts that are not the ledger's are ignored.
   parts["specification"] = "{";
   const JobLedger again =
       JobLedger::read(parts, [](const std::string& why) { ADD_FAILURE() << why; });
   EXPECT_EQ(again.user(), "alice");
   EXPECT_EQ(carbon::ledger_json(again.runs("j", kAlways, kForEver)),
             carbon::ledger_json(ledger.runs("j", kAlways, kForEver)));
-  // An hour of the second day changes that day alone.
+  // An hour of the second day changes only that day.
   ledger.add(training(2), {.time = 10_s, .energy = 5_J}, kMidnight + 130'010);
   const auto changed = ledger.take_changed_parts();
   EXPECT_EQ(changed.size(), 1U);

@@ -7,7 +7,7 @@
 namespace harpe::training {
 namespace {
 
-/// A job of which nothing is stored yet.
+/// A job without stored data.
 class Registered final : public Hosted {
  public:
   using Hosted::Hosted;
@@ -27,7 +27,7 @@ class Registered final : public Hosted {
 TEST(JobRemovals, ADoubtIsAboutTheJobThatWasThere) {
   JobRemovals removals;
   const Registered before("job");
-  removals.doubt("job", nullptr);  // the store did not say whether it is gone
+  removals.doubt("job", nullptr);  // the store did not confirm the removal
   EXPECT_TRUE(removals.is_in_doubt("job", &before));
   // A second removal succeeds, and training registers another job at once.
   removals.begin("job");

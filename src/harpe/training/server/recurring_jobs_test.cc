@@ -1,4 +1,4 @@
-// Recurring jobs on a server, by Harpe's own routes and by Zeus's.
+// Recurring jobs on a server, over Harpe's own routes and over Zeus's.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -47,7 +47,7 @@ class ZeusClient {
         {{"time", 10.0 * epoch}, {"energy", energy}, {"metric", metric}, {"current_epoch", epoch}});
     return server_.ask("POST", "/report", body.dump());
   }
-  /// One recurrence that converges at that cost; the batch size.
+  /// Runs one recurrence that converges at its cost. Returns the batch size.
   int recur(const std::map<int, double>& costs) const {
     const json trial = next().json();
     const int size = trial["batch_size"];
@@ -79,7 +79,7 @@ TEST(RecurringJobs, ZeusClientsAreLedToTheCheapestBatchSize) {
   const json list = server.ask("GET", "/v1/recurring-jobs").json();
   EXPECT_EQ(list["jobs"][0]["id"], client.id());
   EXPECT_EQ(list["jobs"][0]["cheapest_batch_size"], 32);
-  // They are no training jobs.
+  // Recurring jobs are not training jobs.
   EXPECT_TRUE(server.ask("GET", "/v1/jobs").json()["jobs"].empty());
   const json log = server.ask("GET", "/v1/recurring-jobs/" + client.id() + "/log").json();
   EXPECT_THAT(log["events"][0]["text"], HasSubstr("trial 1 (batch size 16) begins"));
@@ -206,7 +206,7 @@ TEST(RecurringJobs, SayOfAMetricThatWillNotReachItsTarget) {
   int epoch = 0;
   while (verdict["stop"] == false && epoch < 50) {
     ++epoch;
-    const json metric = epoch <= 6 ? json(0.1 * epoch) : json();  // then it is no number
+    const json metric = epoch <= 6 ? json(0.1 * epoch) : json();  // then not a number
     verdict = server
                   .ask("POST", path + "/trials/1/reports",
                        json({{"epoch", epoch},
@@ -235,7 +235,7 @@ TEST(RecurringJobs, HaveRoutesOfTheirOwn) {
   EXPECT_EQ(begun.status, 201) << begun.body;
   EXPECT_EQ(begun.json()["batch_size"], 16);
   EXPECT_EQ(begun.json()["why"], "pruning, visit 1");
-  // A metric that is no number reaches nothing.
+  // A metric that is not a number reaches no target.
   const TestResponse lost =
       server.ask("POST", path + "/trials/1/reports",
                  R"({"epoch": 1, "time_s": 10, "energy_j": 50, "metric": null})");

@@ -13,7 +13,7 @@ TEST(Revisions, RiseWithEveryContentThatIsWritten) {
     revisions.change();
     const std::int64_t revision = revisions.write();
     EXPECT_GT(revision, before);
-    revisions.failed(revision);  // it may be in the store nevertheless
+    revisions.failed(revision);  // it may be stored nevertheless
     EXPECT_TRUE(revisions.differs());
     before = revision;
   }

@@ -1,10 +1,10 @@
-// Requests to the routes of a server that holds a running job. Whatever comes, each is answered
-// once, as docs/openapi.yaml says; what is refused changes nothing; and the job goes on: its
-// assignments hold clocks that its ranks named, and its ranks' reports are taken.
+// Requests to the routes of a server with a running job. Every request receives one response, as
+// documented in docs/openapi.yaml. A refused request changes nothing. The job continues: its
+// assignments hold clocks that its ranks named, and the reports of its ranks are accepted.
 //
-// The input: one character for the start (digits, see `Start`), a line end, then requests with an
-// empty line between them. A request is a line "METHOD TARGET AUTHORIZATION" and lines of body; the
-// words of `tokens` stand for signed tokens, and "{zeus}" for the last id that Zeus's route gave.
+// The input: one character for the start (digits, see `Start`), a line end, then requests separated
+// by empty lines. A request is a line "METHOD TARGET AUTHORIZATION" and lines of body. The words of
+// `tokens` stand for signed tokens, and "{zeus}" for the last id from Zeus's route.
 
 // Boost 1.74 needs <utility> before any of its network headers.
 #include <utility>
@@ -41,14 +41,14 @@ constexpr const char* kKey = "0123456789abcdef0123456789abcdef";
 constexpr int kStages = 2;
 const std::vector<int> kClocks{1700, 1000};
 
-/// What is there before the first request.
+/// The state of the server before the first request.
 enum class Start : char {
   kNothing = '0',
   kRegistering = '1',  ///< one rank is missing
   kProfiling = '2',
   kRunning = '3',
 };
-/// Added to a start: the server asks for tokens.
+/// Added to a start: the server requires tokens.
 constexpr char kWithTokens = 4;
 
 // --- The server ---------------------------------------------------------------------------------
@@ -74,7 +74,7 @@ std::string session_of(int stage) {
   return "s" + std::to_string(stage);
 }
 
-/// A store with one job, or none, which takes everything and keeps nothing.
+/// A store with one job or none. It accepts every write and stores nothing.
 class FilledStore final : public Store {
  public:
   FilledStore() = default;
@@ -140,7 +140,7 @@ class FilledStore final : public Store {
   std::string plans_;
 };
 
-/// What came of one request.
+/// The result of one request.
 struct Outcome {
   int responses = 0;
   net::HttpResponse response;  ///< the last one
@@ -148,7 +148,7 @@ struct Outcome {
 
 class Server {
  public:
-  /// \param store  with the job, if it is there from the beginning; must outlive this
+  /// \param store  contains the job if it exists from the beginning; must outlive this
   Server(bool needs_token, Store& store)
       : needs_token_(needs_token),
         hosting_(loop_, clock_, &store,
@@ -167,7 +167,7 @@ class Server {
     while (!is_there) loop_.context().run_one();
   }
 
-  /// \param must_respond  false: it may wait for others
+  /// \param must_respond  false if the response may wait for other requests
   std::shared_ptr<Outcome> ask(const std::string& method, const std::string& target,
                                const std::string& body, std::string authorization,
                                bool must_respond = true) {
@@ -201,10 +201,10 @@ class Server {
   JobRegistry& registry() { return registry_; }
 
  private:
-  /// Until no plans are being made.
+  /// Waits until no plans are being made.
   void settle() {
     loop_.context().poll();
-    // Beside the plans of a job those for an objective or a straggler, too.
+    // Plans for an objective or a straggler count, too.
     const auto is_busy = [this] {
       const JobPlanner& planner = registry_.planner();
       return planner.waiting() + planner.running() > 0 ||
@@ -267,7 +267,7 @@ std::vector<Request> requests_of(std::string_view text) {
   return requests;
 }
 
-/// Jobs that are accepted and take seconds to plan find nothing here; so do all that are planned.
+/// Returns false if the job would be planned, or would take seconds to plan: it finds no bugs.
 bool is_small(const json& specification) {
   constexpr double kSmall = 6, kRefused = 1e6;
   if (!specification.is_object()) return true;
@@ -292,14 +292,14 @@ bool is_small(const Request& request) {
          is_small(json::parse(request.body, nullptr, false));
 }
 
-// --- What must hold -----------------------------------------------------------------------------
+// --- Checks -------------------------------------------------------------------------------------
 
-/// Refuses what a request that was refused changed of the job.
+/// Checks that a refused request did not change the job.
 void check_unharmed(const std::string& before, const HostedJob& job, const Request& request) {
   json was = json::parse(before), is = json::parse(job.job.snapshot());
   for (json* state : {&was, &is}) {
-    state->erase("reports_refused");  // counts just that
-    // A rank that is the job's, or gathers to be, has been heard of, also where it is refused.
+    state->erase("reports_refused");  // counts refused requests
+    // A rank that holds or waits for a place counts as heard, even if its request is refused.
     state->erase("heard");
   }
   require(was == is, "what is refused changes nothing",
@@ -335,7 +335,7 @@ void check_assignments(const HostedJob& hosted) {
   }
 }
 
-/// After a crash the server goes on from what is stored.
+/// Checks that a server can continue from the stored job after a crash.
 void check_snapshot(const HostedJob& hosted, Seconds now) {
   const JobTexts texts = hosted.job.texts();
   std::optional<plan::PlanTable> plans;
@@ -369,8 +369,8 @@ void begin(Server& server, Start start) {
   require(start != Start::kRunning || std::string_view(phase) == "running", "it has a plan", phase);
 }
 
-/// A store with the job as it is when it runs. Plans are made once: that takes longer than
-/// anything.
+/// Returns a store with a running job. Its plans are made only once, because that takes longer than
+/// everything else.
 FilledStore running_store() {
   static const auto kStored = [] {
     FilledStore empty;
@@ -382,7 +382,7 @@ FilledStore running_store() {
   return {kStored.first, kStored.second};
 }
 
-/// Whether an accepted request may have given the places of the job's ranks to others.
+/// Returns true if an accepted request may have given the places of the job's ranks to others.
 bool takes_places(const Request& request) {
   return request.method == "DELETE" || request.target.find("/ranks") != std::string::npos ||
          request.target.starts_with("/register_rank/");

@@ -1,4 +1,4 @@
-// What jobs may take of a server's memory, as clients see it.
+// Memory of a server that jobs may use, as clients see it.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ TEST(Memory, RanksThatAreDeclaredAndNeverComeLeaveRoomForJobsThatTrain) {
 
 TEST(Memory, RanksThatRegisterNeedRoom) {
   const TestServer server({.most_memory = 8 * kMebibyte});
-  // Without another job of its own it may take all the memory: 256 ranks of each of 64 parts.
+  // As the only job of its client, it may use all the memory: 256 ranks in each of 64 parts.
   ASSERT_EQ(server.ask("PUT", "/v1/jobs/large", kManyRanks).status, 201);
   TestResponse last;
   int taken = 0;
@@ -42,7 +42,7 @@ TEST(Memory, RanksThatRegisterNeedRoom) {
   EXPECT_EQ(last.status, 503) << last.body;
   EXPECT_THAT(last.body, HasSubstr("--job-memory"));
   EXPECT_GT(taken, 10);
-  // Those that have their places keep them.
+  // Ranks that have places keep them.
   EXPECT_EQ(server.ask("POST", "/v1/jobs/large/ranks", test_rank(0, 0, "s0")).status, 200);
 }
 

@@ -1,4 +1,4 @@
-// Jobs that are only observed: ranks are told nothing, and workers estimate what plans would save.
+// Jobs that are only observed: ranks get no assignments, and workers estimate the saving of plans.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ TEST(Observing, AssignsNothingAndEstimatesARange) {
   for (const RankCoordinates rank : training.places()) {
     RankRegistration one = training.registration(rank);
     one.gpu = "NVIDIA A40";
-    one.clocks.clear();  // nothing is set: none are needed
+    one.clocks.clear();  // nothing is set, so none are needed
     const TestResponse entered =
         server.ask("POST", "/v1/jobs/j/ranks", rank_registration_json(one));
     ASSERT_EQ(entered.status, 200) << entered.body;

@@ -19,14 +19,14 @@ using nlohmann::json;
 /// Slices of 500, 1000, 2000 ... windows.
 constexpr SearchLimits kLimits{.time = Seconds{120}, .first = 500, .least = 2000};
 
-/// Searches give way to all other work, which tests that run at once would make long.
+/// Searches yield to all other work, and would take long while other tests run.
 std::unique_ptr<Workers> without_nice(Workers::Options options) {
   options.nice = 0;
   return WorkerPool::make(options);
 }
 
-/// The one of 118 random profiles of these clocks, which test ranks have, with which a search gains
-/// most over `Effort::kFull`, 0.14 %: another one has to be looked for where that finds the best.
+/// Of 118 random profiles with the clocks of test ranks, the profile for which a search gains most
+/// over `Effort::kFull`, 0.14 %. If `kFull` finds the best plan, another profile is needed.
 constexpr const char* kProfile =
     "stage,instruction,frequency,time,energy\n0,forward,1700,0.010041,3.012449\n"
     "0,forward,1400,0.012251,2.553640\n0,forward,1000,0.017270,2.244235\n"
@@ -66,7 +66,7 @@ std::string state(const TestServer& server, const std::string& job = "j") {
   return search.is_null() ? "" : search["state"].get<std::string>();
 }
 
-/// Of the plan for the objective, as its `Effort::kFull` and a search of so many windows make it.
+/// Returns the energy of the objective's plan after `Effort::kFull` and a search of `windows`.
 Joules energy_after(std::int64_t windows) {
   const JobSpec spec = *parse_job_spec(specification());
   const CharacterizeRequest request{.profile = *spec.profile,
@@ -101,7 +101,7 @@ TEST(PlanSearch, HandsOutWhatItFindsAndKeepsItOverARestart) {
               std::string::npos);
     plans = server.ask("GET", "/v1/jobs/j/plans").body;
   }
-  // Begun anew, and for less: nothing is put back.
+  // A search that begins again and is shorter does not put back a worse plan.
   SearchLimits little = kLimits;
   little.least = little.first;
   const TestServer server(
@@ -125,7 +125,7 @@ TEST(PlanSearch, IsForOneJobAtATimeAndEndsAtOnceWhereItIsNotWanted) {
   ASSERT_TRUE(eventually([&] { return state(server) == "searching"; }));
   begin_search(server, "k");
   ASSERT_TRUE(eventually([&] { return state(server, "k") == "waiting"; }));
-  // While the search goes on, plans for other objectives are made all the same.
+  // During the search, plans for other objectives are still made.
   ASSERT_EQ(server.ask("PUT", "/v1/jobs/k/objective", R"({"slowdown": 0.05})").status, 200);
   ASSERT_TRUE(eventually([&] {
     const json plans = status(server, "k")["plans"];
@@ -146,7 +146,7 @@ TEST(PlanSearch, IsForOneJobAtATimeAndEndsAtOnceWhereItIsNotWanted) {
   EXPECT_TRUE(eventually([&] { return !is_searching(server); }));
   begin_search(server);
   ASSERT_TRUE(eventually([&] { return state(server) == "searching"; }));
-  // The server ends amid the search.
+  // The server ends during the search.
 }
 
 }  // namespace

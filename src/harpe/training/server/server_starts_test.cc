@@ -1,4 +1,4 @@
-// Starts of training, lives of a job and who is refused, as clients see them.
+// Starts of training, lives of a job and refusals, as clients see them.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ std::string rank_of(int data, int stage, const std::string& run, const std::stri
   return rank.dump();
 }
 
-/// Those who are refused, with why.
+/// Returns the refused ranks, with the reasons.
 std::map<std::string, json> refused(const TestServer& server) {
   std::map<std::string, json> all;
   const json status = server.ask("GET", "/v1/jobs/j").json();
@@ -70,14 +70,14 @@ TEST(Starts, MostRanksOfAnotherStartTakeOverAndStreamsOfTheOneBeforeEnd) {
       server.ask("POST", "/v1/jobs/j/reports", R"({"session": "s00", "iteration": 1, "time_s": 1})")
           .status,
       409);
-  // Those who waited hold their places: the same again.
+  // The ranks that waited hold their places: registering again changes nothing.
   const json again = server.ask("POST", "/v1/jobs/j/ranks", rank_of(0, 0, "second", "new")).json();
   EXPECT_EQ(again["start"], 2);
   EXPECT_EQ(again["assignments"].back()["purpose"], "plan");
   EXPECT_EQ(server.ask("PUT", "/v1/jobs/j/stragglers/1", R"({"factor": 1.2})").status, 200);
   while (looking_on.event("phase") != R"({"phase":"straggling"})") {
   }
-  // A process of the start before is told so.
+  // A process of the previous start is refused.
   const TestResponse old = server.ask(
       "POST", "/v1/jobs/j/ranks",
       rank_of(0, 0, "first", "s", {{"incarnation", again["incarnation"]}, {"start", 1}}));
@@ -89,7 +89,7 @@ TEST(Starts, AJobMadeAnewIsAnotherLifeWhoseVersionsBeginAgain) {
   const TestServer server;
   begin(server, "j");
   ASSERT_TRUE(eventually([&] { return planned(server, "j"); }));
-  // More changes than the next life has by itself, however soon its plans are there.
+  // More changes than the next life makes by itself, however soon its plans are ready.
   for (const char* objective :
        {R"({"slowdown": 0.3})", R"({"slowdown": 0})", R"({"slowdown": 0.3})"})
     EXPECT_EQ(server.ask("PUT", "/v1/jobs/j/objective", objective).status, 200);
@@ -136,7 +136,7 @@ TEST(Starts, AnotherShapeTakesOverWithMostOfItsRanksAndKeepsThePlans) {
   EXPECT_EQ(status["data"], 1);
   EXPECT_EQ(status["phase"], "running");
   EXPECT_EQ(server.ask("GET", "/v1/jobs/j/plans").body, plans);
-  // A pipeline that is there no more has no events.
+  // A pipeline that no longer exists has no events.
   while (!listener.event("phase").empty()) {
   }
 }

@@ -1,5 +1,5 @@
-// Stragglers that nothing declares, as ranks report them to a server: its workers make the plans.
-// The ranks and their GPUs are emulated, by the profile that the job has.
+// Undeclared stragglers, found in the reports of ranks to a server, whose workers make the plans.
+// The ranks and their GPUs are emulated with the profile of the job.
 
 #include <gtest/gtest.h>
 
@@ -35,7 +35,7 @@ class Ranks {
     }
   }
 
-  /// Of the first stage of the second pipeline.
+  /// Slows the first stage of the second pipeline.
   void slow(double factor) { training_.slow[{1, 0}] = factor; }
 
  private:
@@ -44,7 +44,7 @@ class Ranks {
   EmulatedTraining training_{spec_, *spec_.profile, {.overhead = {}, .noise = 0}};
 };
 
-/// Of the plans that run, the one for a straggler's own costs.
+/// Returns the plan in force that was made for a straggler's own costs.
 json own_plan(const TestServer& server) {
   const json status = server.ask("GET", "/v1/jobs/j").json();
   for (const json& plan : status["plans"]) {
@@ -61,7 +61,7 @@ TEST(Stragglers, ASlowStageGetsPlansOfItsOwnCostsFromTheWorkers) {
   for (int i = 0; i < 30; ++i) ASSERT_NO_FATAL_FAILURE(ranks.iterate());
   EXPECT_TRUE(own_plan(server).is_null());
   ranks.slow(1.3);
-  // Workers plan while the ranks iterate: a busy machine takes more iterations, not less time.
+  // Workers plan while the ranks iterate. On a busy machine, this takes more iterations.
   const auto iterate_until = [&](bool has_own_plan) {
     return eventually([&] {
       ranks.iterate();

@@ -32,7 +32,7 @@ json report(int data, int stage, int iteration, std::uint64_t version, double ti
 
 TEST(Server, MeasuresAProfileInPlaceOfPlanningWhereThatIsAllItIsFor) {
   const TestServer server({.only_profile = ProfilingOptions{.slowdown_limit = 0.25}});
-  begin(server, "gpt3");  // with a profile, by which others plan at once
+  begin(server, "gpt3");  // with a profile, so that other servers would plan at once
   const json status = server.ask("GET", "/v1/jobs/gpt3").json();
   EXPECT_EQ(status["phase"], "profiling");
   EXPECT_EQ(status["profiling"]["clocks_left"], status["profiling"]["clocks"]);
@@ -50,7 +50,7 @@ TEST(Server, MeasuresAtOneClockOnlyWhereItMakesNoPlans) {
   EXPECT_EQ(refused.status, 400);
   EXPECT_THAT(refused.body, HasSubstr("several clocks"));
 
-  // Ranks are asked for no clock, and report which one they had.
+  // Ranks are given no clock, and report the clock that they had.
   const TestServer server({.only_profile = ProfilingOptions{.as_is = true}});
   begin(server, "gpt3");
   const auto assignments = [&] {
@@ -83,7 +83,7 @@ TEST(Server, LeadsAJobWithAProfileToItsPlanAndThroughAStraggler) {
   EXPECT_EQ(listener.receive().status, 200);
   ASSERT_TRUE(eventually([&] { return planned(server, "gpt3"); }));
 
-  // The plan comes by the event, by asking, and by the answer to a report: the same.
+  // The event, the request and the response to a report give the same plan.
   const json asked = server.ask("GET", "/v1/jobs/gpt3/assignments?data=0&stage=0").json();
   EXPECT_EQ(asked["assignments"].back()["purpose"], "plan");
   json assignments;
@@ -98,7 +98,7 @@ TEST(Server, LeadsAJobWithAProfileToItsPlanAndThroughAStraggler) {
   ASSERT_EQ(told.status, 200) << told.body;
   EXPECT_EQ(told.json()["version"], version);
   EXPECT_EQ(told.json()["assignments"], assignments["assignments"]);
-  // What is known is not told again.
+  // Known assignments are not sent again.
   json known = report(0, 1, 0, 0);
   known["known"] = version;
   EXPECT_FALSE(
@@ -204,11 +204,11 @@ TEST(Server, KnowsARetryFromAnotherJobOrProcess) {
   const TestServer server;
   EXPECT_EQ(server.ask("PUT", "/v1/jobs/j", test_specification()).status, 201);
   EXPECT_EQ(server.ask("PUT", "/v1/jobs/j", test_specification()).status, 200);
-  // The same in other words.
+  // The same specification, with a default written out.
   json spec = json::parse(test_specification());
   spec["chunks"] = 1;
   EXPECT_EQ(server.ask("PUT", "/v1/jobs/j", spec.dump()).status, 200);
-  // Another one, before any rank has come: that is the job.
+  // Before any rank has registered, another specification replaces the job.
   spec["micro_batches"] = 5;
   const TestResponse other = server.ask("PUT", "/v1/jobs/j", spec.dump());
   EXPECT_EQ(other.status, 200);
@@ -288,7 +288,7 @@ TEST(Server, HundredJobsAtOnceDoNotBlockIt) {
       }
     }
   }
-  // While they are planned one after the other, each question is answered at once.
+  // While they are planned one after the other, each request gets a response at once.
   double slowest = 0;
   bool saw_queue = false, saw_running = false;
   TestClient client = server.client();
@@ -308,7 +308,7 @@ TEST(Server, HundredJobsAtOnceDoNotBlockIt) {
   }));
   EXPECT_TRUE(saw_queue);
   EXPECT_TRUE(saw_running);
-  // A server that is blocked answers when all are planned. On a busy machine that takes long.
+  // A blocked server would respond after all are planned, which takes long on a busy machine.
   const std::chrono::duration<double> whole = std::chrono::steady_clock::now() - planning;
   EXPECT_LT(slowest, std::max(2.0, whole.count() / 2));
   RecordProperty("slowest_ms", static_cast<int>(slowest * 1000));
@@ -319,7 +319,7 @@ TEST(Server, PlansAreThoseOfFullEffortInTheEndAndStored) {
   for (const char* suffix : {"", "-wal", "-shm"}) std::filesystem::remove(file + suffix);
   const auto store = [&] { return *Store::open("sqlite:" + file); };
   std::string plans;
-  constexpr int kMicroBatches = 8;  // with fewer, quick plans are the best ones, too
+  constexpr int kMicroBatches = 8;  // with fewer, quick plans are optimal, too
   {
     const TestServer server({.store = store()});
     begin(server, "j", kMicroBatches);
@@ -392,14 +392,14 @@ TEST(Server, RefusesWhoShowsNoTokenBeforeItReadsTheBody) {
   const TestResponse refused = stranger.receive();
   EXPECT_EQ(refused.status, 401) << refused.head;
   EXPECT_THAT(refused.head, HasSubstr("Connection: close"));
-  EXPECT_EQ(stranger.receive().status, 0);  // it has ended
+  EXPECT_EQ(stranger.receive().status, 0);  // the connection has ended
   TestClient chunks = server.client();
   chunks.send_raw(begin + "Transfer-Encoding: chunked\r\n\r\n");
   EXPECT_EQ(chunks.receive().status, 401);
   TestClient known = server.client();
   known.send_raw(begin + token + size + "Expect: 100-continue\r\n\r\n");
   EXPECT_THAT(known.receive().head, HasSubstr("100 Continue"));
-  // What is too large is refused unread, too.
+  // A body that is too large is also refused unread.
   TestClient large = server.client();
   large.send_raw(begin + token + "Content-Length: 16777217\r\n\r\n");
   EXPECT_EQ(large.receive().status, 413);
@@ -415,7 +415,7 @@ TEST(Server, StoresEventsWithAnyNames) {
     ASSERT_TRUE(store.ok()) << store.error().text();
     const TestServer server({.store = *std::move(store)});
     begin(server, "j");
-    // Another run is told by its name.
+    // The log contains the name of another run.
     json rank = json::parse(test_rank(0, 0, "other"));
     rank["run"] = std::string("a\0b", 3);
     EXPECT_EQ(server.ask("POST", "/v1/jobs/j/ranks", rank.dump()).status, 409);
@@ -431,7 +431,7 @@ TEST(Server, AnswersHeadWithoutABody) {
   TestClient client = server.client();
   client.send("HEAD", "/health");
   const TestResponse response = client.ask("GET", "/health");
-  EXPECT_EQ(response.status, 405);  // of HEAD; its length is that of what GET would be told
+  EXPECT_EQ(response.status, 405);  // of HEAD; its length is the length of GET's response
   EXPECT_THAT(response.body, ::testing::StartsWith("HTTP/1.1 200"));
 }
 
@@ -450,7 +450,7 @@ TEST(Server, LimitsWhatZeusClientsMakeItHold) {
   std::string many = "[0";
   for (int i = 0; i < 500'000; ++i) many += ",0";
   EXPECT_EQ(server.ask("POST", "/register_job", many + "]").status, 413);
-  // Many errors are not all told.
+  // Not all of many errors are returned.
   json result = {{"rank", 0}, {"iter_time", {1}}, {"iter_energy", {1}}};
   result["time_breakdown"]["forward"] = std::vector<int>(10'000, 0);
   const std::string id = server.ask("POST", "/register_job", job(1'000'000, "j")).json();
@@ -487,7 +487,7 @@ TEST(Server, WaitsForARankOfZeusWhoseConnectionEnded) {
     ASSERT_TRUE(eventually([&] { return server.connections() == 1; }));
   }
   ASSERT_TRUE(eventually([&] { return server.connections() == 0; }));
-  // It does not count as one that asks: what is answered to the other would be lost for it.
+  // The ended connection does not count as waiting: its response would be lost.
   TestClient other = server.client(), again = server.client();
   other.send("GET", schedule + "1");
   again.send("GET", schedule + "0");

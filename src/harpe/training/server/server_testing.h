@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// A server on a port of its own, and the plainest of HTTP clients, for tests.
+/// A server on its own port, and a minimal HTTP client, for tests.
 
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
@@ -83,7 +83,7 @@ class TestClient {
     send(method, path, body, headers);
     return receive();
   }
-  /// The data of the next event of this name; empty: the connection ended.
+  /// Returns the data of the next event with this name; empty if the connection ended.
   std::string event(const std::string& name) {
     const std::string begin = "event: " + name + "\ndata: ";
     for (;;) {
@@ -213,11 +213,11 @@ class TestServer {
   Options options_;
   std::uint16_t port_ = 0;
   std::atomic<net::ServerLoop*> loop_ = nullptr;
-  net::HttpServer* server_ = nullptr;  ///< on the loop's thread
+  net::HttpServer* server_ = nullptr;  ///< used on the loop's thread
   std::thread thread_;
 };
 
-/// Of two pipelines of two stages, each with a forward and a backward for every micro-batch.
+/// Returns the profile of two pipelines of two stages, with a forward and a backward each.
 inline const char* test_profile() {
   return "stage,instruction,frequency,time,energy\n"
          "0,forward,1700,0.010,3.0\n0,forward,1400,0.012,2.5\n0,forward,1000,0.017,2.2\n"
@@ -248,7 +248,7 @@ inline std::string test_rank(int data, int stage, const std::string& session = "
       .dump();
 }
 
-/// Whether the job runs its plans, and no better ones are being made.
+/// Returns true if the job runs its plans, and no better plans are being made.
 inline bool planned(const TestServer& server, const std::string& job) {
   const nlohmann::json status = server.ask("GET", "/v1/jobs/" + job).json();
   return status["phase"] == "running" && status["characterization"].is_null();

@@ -5,7 +5,7 @@
 namespace harpe::training {
 namespace {
 
-/// A machine whose clocks a test sets.
+/// A machine whose clocks the test sets.
 struct Machine {
   double boot_time = 1000, wall = 1.8e9;
   std::string boot = "first";
@@ -44,7 +44,7 @@ TEST(ServiceClock, BelievesTheWallClockOverABootUpToADay) {
   machine.boot_time = 5;
   machine.wall += 600;
   EXPECT_DOUBLE_EQ(machine.clock(mark).now().value, 1.8e9 + 600);
-  machine.wall += 1e9;  // it has lost its battery, or found a wrong server of time
+  machine.wall += 1e9;  // its battery was empty, or it found a wrong time server
   EXPECT_DOUBLE_EQ(machine.clock(mark).now().value, 1.8e9 + ServiceClock::kMostBelieved.value);
   machine.wall = 0;
   EXPECT_DOUBLE_EQ(machine.clock(mark).now().value, 1.8e9);

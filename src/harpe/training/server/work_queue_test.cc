@@ -15,7 +15,7 @@ class WorkQueueOf : public testing::Test {
   void add(const std::string& owner, char name, Workers::Size size = kSmall) {
     queue_.add(owner, [this, name] { done_ += name; }, size);
   }
-  /// Takes a piece and does it; \returns whose it is.
+  /// Runs the next piece of work. Returns its owner.
   std::string take(bool only_small = false) {
     const WorkQueue::Piece piece = queue_.take(only_small);
     piece.work();

@@ -18,9 +18,9 @@
 
 namespace harpe::training {
 
-/// Between a store and PostgreSQL: can take away the store's side of its connections and leave the
-/// other side open, as a network does that breaks, let nothing through for a while, and let what
-/// stores have sent arrive when they have long given up.
+/// A network between a store and PostgreSQL. It can close the store's side of its connections and
+/// leave the other side open, as a broken network does, block everything for a while, and deliver
+/// requests of stores after they have given up.
 class BreakingNetwork {
  public:
   BreakingNetwork(const std::filesystem::path& directory, const std::filesystem::path& target)
@@ -42,12 +42,12 @@ class BreakingNetwork {
   }
   void break_connections() { order(breaking_); }
   void let_through(bool yes) { cut_ = !yes; }
-  /// What comes from stores over the connections there are waits here until `deliver`.
+  /// Holds back the requests of stores over existing connections until `deliver`.
   void hold_back() { order(holding_back_); }
   void deliver() { order(delivering_); }
 
  private:
-  /// Has the thread do it.
+  /// Lets the thread execute an order, and waits for it.
   static void order(std::atomic<bool>& what) {
     what = true;
     while (what) std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -83,7 +83,7 @@ class BreakingNetwork {
       follow_assignments();
       std::vector<pollfd> ready{{listening_, POLLIN, 0}};
       for (const auto& [client, server] : pairs_) {
-        const bool held_back = held_back_.contains(client);  // poll looks at no negative number
+        const bool held_back = held_back_.contains(client);  // poll ignores negative numbers
         ready.push_back({held_back ? -1 : client, POLLIN, 0});
         ready.push_back({held_back ? -1 : server, POLLIN, 0});
       }

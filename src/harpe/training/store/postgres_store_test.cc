@@ -1,5 +1,5 @@
-// What PostgreSQL alone does: processes that are stopped, schemas, rights, and one that hangs.
-// What several servers over one database do is in shared_store_test.cc.
+// Tests of PostgreSQL alone: stopped processes, schemas, rights, and a process that hangs. Several
+// servers over one database are tested in shared_store_test.cc.
 
 #include <chrono>
 #include <csignal>
@@ -25,7 +25,7 @@ class Postgres : public ::testing::Test {
   std::unique_ptr<Store> another(const StoreOptions& options = kImpatient) const {
     return opened(url_, options);
   }
-  /// One that may own jobs.
+  /// Opens a store that may own jobs.
   std::unique_ptr<Store> server(const std::string& url, const LeaseTimes& lease = {}) const {
     return opened(url_, server_options(url, lease));
   }
@@ -43,16 +43,16 @@ TEST_F(Postgres, AServerThatIsStoppedLosesItsJobsOnceItsLeaseIsOverAndKnowsItWhe
   owner.send(SIGSTOP);
   const auto begin = std::chrono::steady_clock::now();
   EXPECT_TRUE(eventually([&] { return store->claim("a")->has_value(); }));
-  // It may have beaten just before it was stopped, and was seen for the first time then.
+  // Its last beat may have been sent just before it was stopped, and first seen then.
   EXPECT_GE(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(1000));
   EXPECT_OK(save(*store, {"a", "by the heir", 2, 1}));
   owner.send(SIGCONT);
-  // It asks itself before it says anything.
+  // It checks its lease before it reports anything.
   EXPECT_EQ(owner.ask('l'), 'n');
   EXPECT_EQ(owner.ask('s'), 'n');
   EXPECT_EQ((*store->job("a"))->state, "by the heir");
   EXPECT_EQ(*store->owner("a"), own("http://heir"));
-  // And joins again under another name, so that it may have other jobs.
+  // It joins again under another name, so that it may own other jobs.
   EXPECT_TRUE(eventually(
       [&] { return server_.execute(database_, "SELECT count(*) FROM harpe_server") == "2"; }));
 }
@@ -62,7 +62,7 @@ TEST_F(Postgres, AServerThatIsStoppedForLessKeepsItsJobs) {
   ServerProcess owner(url_, server_options("http://stopped", lease));
   const auto store = server("http://heir", lease);
   owner.send(SIGSTOP);
-  // Longer than it takes a server to look at the others several times.
+  // Longer than a server needs for several looks at the others.
   const std::string beat = "SELECT beat FROM harpe_server WHERE url = 'http://heir'";
   const std::string before = server_.execute(database_, beat);
   EXPECT_TRUE(eventually(
@@ -140,7 +140,7 @@ TEST_F(Postgres, WhoMayNotMakeOrChangeTablesIsToldSo) {
               AllOf(HasSubstr("no_permission: "), HasSubstr("docs/storage.md")));
   EXPECT_OK(save(*another(), {"a", "state", 1, 1}));
   EXPECT_THAT(error_of(Store::open(server_.url(database_, "guest"))), HasSubstr("no_permission: "));
-  // Using tables that are there needs no right to make any.
+  // Using existing tables needs no right to create tables.
   server_.execute(database_, "GRANT ALL ON ALL TABLES IN SCHEMA public TO guest");
   const auto store = opened(server_.url(database_, "guest"), server_options("http://guest"));
   EXPECT_OK(save(*store, {"a", "state", 2, 1}));

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
 /// A real PostgreSQL for tests: Debian's programs, started as an unprivileged user in a temporary
-/// directory, reached by a Unix socket there. It ends with the test, however that ends.
+/// directory, reached by a Unix socket there. It ends with the test, however the test ends.
 
 #include <grp.h>
 #include <gtest/gtest.h>
@@ -27,7 +27,7 @@ namespace harpe::training {
 
 class PostgresServer {
  public:
-  /// The one of this test program, with what was created in it before.
+  /// Returns the server of this test program, with everything that was created in it before.
   static PostgresServer& shared() {
     static PostgresServer server;
     return server;
@@ -45,7 +45,7 @@ class PostgresServer {
     }
     run({program("initdb"), "--pgdata", data(), "--username=harpe", "--auth=trust", "--no-sync",
          "--no-instructions", "--locale=C", "--encoding=UTF8"});
-    // Nothing here must survive a power failure.
+    // No data must survive a power failure.
     write("postgresql.conf",
           "listen_addresses = ''\nunix_socket_directories = '" + directory_.string() +
               "'\nfsync = off\nfull_page_writes = off\nshared_buffers = 16MB\n"
@@ -57,26 +57,26 @@ class PostgresServer {
   PostgresServer(const PostgresServer&) = delete;
   PostgresServer& operator=(const PostgresServer&) = delete;
   ~PostgresServer() {
-    if (owner_ != ::getpid()) return;  // in a process that a test forked
+    if (owner_ != ::getpid()) return;  // in a process forked by a test
     if (process_ > 0) stop(SIGQUIT);
     remove_files();
   }
 
-  /// "postgresql://USER@.../DATABASE".
+  /// Returns "postgresql://USER@.../DATABASE".
   std::string url(const std::string& database, const std::string& user = "harpe",
                   const std::string& socket_directory = "") const {
     const std::string socket = socket_directory.empty() ? directory_.string() : socket_directory;
     return "postgresql://" + user + "@/" + database + "?host=" + socket;
   }
 
-  /// A database that no test has used; its name.
+  /// Creates a database that no test has used. Returns its name.
   std::string new_database() {
     const std::string name = "test_" + std::to_string(++databases_);
     execute("postgres", "CREATE DATABASE " + name);
     return name;
   }
 
-  /// Runs statements as the owner of everything; the first value of the response.
+  /// Runs statements as the owner of everything. Returns the first value of the response.
   std::string execute(const std::string& database, const std::string& statement) {
     PostgresSession session(*StoreUrl::parse(url(database)), 20_s);
     if (Status connected = session.connect(); !connected.ok()) fail(connected.error().text());
@@ -107,7 +107,7 @@ class PostgresServer {
     fail("PostgreSQL does not start");
   }
 
-  /// SIGINT: orderly; SIGQUIT: at once, as a crash.
+  /// Stops PostgreSQL. SIGINT: orderly; SIGQUIT: at once, as in a crash.
   void stop(int signal) {
     ::kill(process_, signal);
     ::waitpid(process_, nullptr, 0);
@@ -133,7 +133,7 @@ class PostgresServer {
   }
   std::string data() const { return (directory_ / "data").string(); }
 
-  /// In place: the file stays the unprivileged user's.
+  /// Writes in place, so that the file still belongs to the unprivileged user.
   void write(const std::string& file, const std::string& text, std::ios::openmode mode) const {
     std::ofstream out(data() + "/" + file, std::ios::out | mode);
     if (!(out << text << std::flush)) fail("cannot write " + file);
@@ -148,7 +148,7 @@ class PostgresServer {
     const std::string log = (directory_ / "log").string();
     const pid_t child = ::fork();
     if (child != 0) return child;
-    ::setpgid(0, 0);  // an interrupt at the terminal is for the test
+    ::setpgid(0, 0);  // an interrupt at the terminal reaches only the test
     if (user_ != 0 &&
         (::setgroups(0, nullptr) != 0 || ::setgid(group_) != 0 || ::setuid(user_) != 0)) {
       ::_exit(126);

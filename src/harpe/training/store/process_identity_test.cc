@@ -10,7 +10,7 @@
 namespace harpe::training {
 namespace {
 
-/// A process that waits to be killed, and what it says of itself.
+/// A process that waits to be killed, and its identity as it reports it.
 class Child {
  public:
   Child() {
@@ -69,7 +69,7 @@ TEST(ProcessIdentity, ANumberThatBelongsToAnotherProcessProvesTheEnd) {
   ProcessIdentity before = me;
   before.started -= 1;
   EXPECT_TRUE(is_proven_gone(before, me));
-  before.pid = 1;  // of another user, where this one is not root
+  before.pid = 1;  // of another user, unless this one is root
   EXPECT_TRUE(is_proven_gone(before, me));
 }
 

@@ -1,4 +1,4 @@
-// Leases on clocks that a test moves: by hand, and of whole clusters at random.
+// Leases on clocks that a test moves: single leases by hand, and clusters at random.
 
 #include "harpe/training/store/server_lease.h"
 
@@ -24,7 +24,7 @@ std::function<std::string()> names(const std::string& start = "server ") {
   return [start, count = 0]() mutable { return start + std::to_string(++count); };
 }
 
-/// The kinds of what is to be sent, one after the other, where all is written as it should be.
+/// Returns the kinds of all steps to send, in order, if every write succeeds.
 std::vector<Kind> steps(ServerLease& lease, Instant now, const std::vector<SeenBeat>& others = {}) {
   std::vector<Kind> kinds;
   while (const auto step = lease.next(now)) {
@@ -66,7 +66,7 @@ TEST(ServerLease, ARenewalOfUnknownOutcomeRenewsNothingAndIsSentAgain) {
   steps(lease, at(0));
   EXPECT_EQ(lease.next(at(2))->kind, Kind::kRenew);
   lease.failed();
-  lease.written(true);  // of nothing
+  lease.written(true);  // nothing was sent
   EXPECT_EQ(lease.held_until(), at(9));
   EXPECT_EQ(lease.wake(at(2.5)), at(2.5));
   EXPECT_EQ(lease.next(at(2.5))->kind, Kind::kRenew);
@@ -85,7 +85,7 @@ TEST(ServerLease, WithoutItsRowItHoldsNothingAtOnceAndJoinsUnderAnotherName) {
   const auto again = lease.next(at(3));
   EXPECT_EQ(again->kind, Kind::kJoin);
   EXPECT_EQ(again->server, "server 2");
-  lease.failed();  // it may be there: that name is not used again
+  lease.failed();  // it may have been written: that name is not used again
   EXPECT_EQ(lease.next(at(4))->server, "server 3");
   lease.written(true);
   EXPECT_TRUE(lease.held(at(4)));
@@ -115,19 +115,19 @@ TEST(ServerLease, OneWhoseProcessHasEndedIsRemovedAtOnce) {
             (std::vector{Kind::kJoin, Kind::kLook, Kind::kRemove}));
 }
 
-/// A table of servers, and servers whose clocks run apart, that stop, and whose messages take long.
+/// A table of servers. Their clocks drift apart, they stop, and their messages are slow.
 class Cluster {
  public:
   Cluster(unsigned seed, int servers) : random_(seed) {
     for (int i = 0; i < servers; ++i) {
-      // Nearly as far apart as the margin allows.
+      // Their rates are nearly as far apart as the margin allows.
       nodes_.push_back({.rate = i % 2 == 0 ? 0.91 : 1.09,
                         .offset = uniform(0, 1e6),
                         .lease = ServerLease(kTimes, names(std::to_string(i) + "."))});
     }
   }
 
-  /// One hundredth of a second. \returns what went wrong
+  /// Advances by a hundredth of a second. Returns an error, or an empty string.
   std::string step() {
     now_ += 0.01;
     for (Node& node : nodes_) {
@@ -174,7 +174,7 @@ class Cluster {
     Message& message = *node.message;
     if (now_ < message.arrives) return {};
     if (now_ < node.cut_until) {
-      // The connection is lost, before or after it did what it was to do.
+      // The connection is lost, before or after the statement was executed.
       std::string wrong;
       if (!message.answered && chance(0.5)) wrong = execute(message);
       node.message.reset();

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// A server in a process of its own, for tests that kill or stop it.
+/// A server in its own process, for tests that kill or stop it.
 
 #include <gtest/gtest.h>
 #include <sys/prctl.h>
@@ -16,7 +16,7 @@
 
 namespace harpe::training {
 
-/// A server in a process of its own, which claims "a" and does what it is told by one letter.
+/// A server in its own process, which claims "a" and obeys commands of one letter.
 class ServerProcess {
  public:
   ServerProcess(const std::string& database, const StoreOptions& options) {
@@ -44,7 +44,7 @@ class ServerProcess {
     send(signal);
     ::waitpid(std::exchange(pid_, -1), nullptr, 0);
   }
-  /// 's': saves "a"; 'l': whether it holds the lease it had at first; 'q': ends as it should.
+  /// 's': saves "a"; 'l': checks that it still holds its first lease; 'q': ends orderly.
   char ask(char what) {
     EXPECT_EQ(::write(ask_, &what, 1), 1);
     return read_response();

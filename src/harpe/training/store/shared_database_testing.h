@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// One database that several servers share, and what may happen to it and to them: a real
-/// PostgreSQL, and the model of one.
+/// One database that several servers share, with faults of the database and of the servers: a real
+/// PostgreSQL, and a model of it.
 
 #include <algorithm>
 #include <atomic>
@@ -22,12 +22,12 @@
 
 namespace harpe::training {
 
-/// A server that runs apart from the test, on this machine, and has claimed "a" and saved it.
+/// A server that runs separately from the test, on this machine, and has claimed and saved "a".
 class OwnerProcess {
  public:
   virtual ~OwnerProcess() = default;
   virtual void kill() = 0;
-  /// As it should.
+  /// Ends orderly.
   virtual void end() = 0;
 };
 
@@ -35,24 +35,24 @@ class SharedDatabase {
  public:
   virtual ~SharedDatabase() = default;
   virtual std::unique_ptr<Store> open(const StoreOptions& options) = 0;
-  /// One that reaches the database over the network that the next two are about.
+  /// Opens a store over the network that the next functions control.
   virtual std::unique_ptr<Store> open_afar(const StoreOptions& options) = 0;
-  /// The connections are lost, and only the stores know.
+  /// Breaks the connections; only the stores notice.
   virtual void break_connections() = 0;
   virtual void let_through(bool yes) = 0;
-  /// What is sent from here on over the connections there are arrives with `deliver`; others pass.
+  /// Holds back requests over existing connections until `deliver`. New connections work.
   virtual void hold_back() = 0;
   virtual void deliver() = 0;
   virtual void end_all_connections() = 0;
-  /// At once, as a crash; it keeps what is committed.
+  /// Stops at once, as in a crash. Committed data remain.
   virtual void stop() = 0;
   virtual void start() = 0;
   virtual std::unique_ptr<OwnerProcess> start_owner(const StoreOptions& options) = 0;
-  /// A server "http://lost" of another machine that was lost, and owned "a"; by which epoch.
+  /// Adds a lost server "http://lost" of another machine, which owns "a". Returns the epoch.
   virtual std::int64_t add_lost_server() = 0;
-  /// As if it had given up.
+  /// Removes the lost server, as if it had given up.
   virtual void remove_lost_server() = 0;
-  /// How many are members.
+  /// Returns the number of member servers.
   virtual int servers() = 0;
 };
 
@@ -62,7 +62,7 @@ class SharedPostgres final : public SharedDatabase {
     return opened(url_, options);
   }
   std::unique_ptr<Store> open_afar(const StoreOptions& options) override {
-    // Not before: it has a thread, and a process that forks should have none.
+    // Not earlier: it has a thread, and a process that forks should have none.
     network_ = std::make_unique<BreakingNetwork>(directory_.path(), server_.directory());
     return opened(
         server_.url(database_, "harpe", directory_.path().string()) + "&application_name=afar",
@@ -76,7 +76,7 @@ class SharedPostgres final : public SharedDatabase {
   }
   void deliver() override {
     network_->deliver();
-    // The one that its client has given up executes what it was sent, and ends.
+    // A database process whose client has given up executes its requests, and ends.
     const auto held = 1 + std::ranges::count(held_back_, ',');
     EXPECT_TRUE(eventually([&] {
       return std::stoi(server_.execute(
@@ -121,10 +121,10 @@ class SharedPostgres final : public SharedDatabase {
   const std::string url_ = server_.url(database_);
   const TestDirectory directory_;
   std::unique_ptr<BreakingNetwork> network_;
-  std::string held_back_;  ///< processes of the database
+  std::string held_back_;  ///< ids of database processes
 };
 
-/// On threads and the clock of the system.
+/// Runs on threads and the clock of the system.
 class SharedSimulation final : public SharedDatabase {
  public:
   SharedSimulation() {
@@ -209,7 +209,7 @@ class SharedSimulation final : public SharedDatabase {
 
  private:
   Result<std::unique_ptr<Store>> open_as(StoreOptions options, std::function<bool()> dead) {
-    // Threads end when they next wake up: at the end of the test that shall not take long.
+    // Threads end when they next wake up, which must not take long at the end of the test.
     options.lease.beat = std::min(options.lease.beat, 0.1_s);
     return SimulatedStore::open(
         database_, options,
@@ -228,7 +228,7 @@ class SharedSimulation final : public SharedDatabase {
     return {.outcome = broken_.erase(call.line) == 1 ? Outcome::kResetBefore : Outcome::kDone};
   }
 
-  Mutex mutex_;  ///< of what follows
+  Mutex mutex_;  ///< for the members below
   std::string afar_ HARPE_GUARDED_BY(mutex_);
   std::set<StoreCall::Line> broken_ HARPE_GUARDED_BY(mutex_), late_ HARPE_GUARDED_BY(mutex_);
   bool cut_ HARPE_GUARDED_BY(mutex_) = false, stopped_ HARPE_GUARDED_BY(mutex_) = false;

@@ -1,5 +1,5 @@
-// What several servers over one database do, run over a real PostgreSQL and over the model of one
-// that simulations use.
+// Tests of several servers over one database, run over a real PostgreSQL and over the model that
+// simulations use.
 
 #include <gtest/gtest.h>
 
@@ -31,7 +31,7 @@ class SharedStore : public ::testing::TestWithParam<std::string> {
   }
 
   std::unique_ptr<Store> another() const { return database_->open(kImpatient); }
-  /// One that may own jobs.
+  /// Opens a store that may own jobs.
   std::unique_ptr<Store> server(const std::string& url, const LeaseTimes& lease = {}) const {
     return database_->open(server_options(url, lease));
   }
@@ -53,7 +53,7 @@ TEST_P(SharedStore, AJobHasOneOwnerAndEveryServerSeesWho) {
     EXPECT_EQ(*store->owners(),
               (std::map<std::string, std::string>{{"a", "http://first"}, {"b", "http://second"}}));
   }
-  EXPECT_OK(second->release("a"));  // not its own
+  EXPECT_OK(second->release("a"));  // it does not own the job
   EXPECT_EQ(*second->owner("a"), others("http://first"));
   EXPECT_OK(first->release("a"));
   EXPECT_TRUE(*second->claim("a"));
@@ -77,7 +77,7 @@ TEST_P(SharedStore, OnlyTheOwnerChangesAJobAndOnlyByItsLastClaim) {
   EXPECT_EQ((*first->job("a"))->state, "first's");
   EXPECT_EQ((*first->job("b"))->state, "second's");
   EXPECT_EQ(*first->claim("a"), before) << "again";
-  // What was to be written before the job was given up is refused, too.
+  // Writes by a claim that was released are refused, too.
   EXPECT_OK(first->release("a"));
   const auto after = *first->claim("a");
   EXPECT_EQ(after->epoch, before->epoch + 1);
@@ -101,7 +101,7 @@ TEST_P(SharedStore, AJobThatWasRemovedIsClaimedByAHigherEpochThanBefore) {
   EXPECT_OK(first->remove("a", before->epoch));
   const auto after = *first->claim("a");
   EXPECT_GT(after->epoch, before->epoch);
-  // What was to be written of the job that was removed is not written into the one of that name.
+  // Writes to the removed job are not applied to the new job of the same name.
   EXPECT_THAT(*first->write({.jobs = {{{"a", "of the dead", 2, 1}, std::nullopt}},
                              .events = {},
                              .notifications = {},
@@ -130,7 +130,7 @@ TEST_P(SharedStore, PartsSummariesAndEventsAreTheOwnersToo) {
                               .events = {},
                               .notifications = {}}),
               ElementsAre("a"));
-  // That it has ended is said by its owner alone, and old events of it are the owner's to prune.
+  // Only the owner may report the end of a job and prune its old events.
   EXPECT_THAT(*second->write(
                   {.jobs = {}, .events = {}, .notifications = {}, .summaries = {{"a", "", 9, 9}}}),
               ElementsAre("a"));
@@ -140,7 +140,7 @@ TEST_P(SharedStore, PartsSummariesAndEventsAreTheOwnersToo) {
   EXPECT_EQ(*first->summary("a"), summary);
   EXPECT_EQ((*first->parts("a"))["ranks 0"], "first's");
   EXPECT_EQ(*first->prune({.since = 100}), 1);
-  // By a claim that is over it says nothing any more either.
+  // A summary by a claim that is over is refused, too.
   EXPECT_OK(first->release("a"));
   EXPECT_TRUE(*first->claim("a"));
   EXPECT_THAT(*first->write({.jobs = {},
@@ -178,7 +178,7 @@ TEST_P(SharedStore, ServersWhoseNumberIsNotKnownHereAreGivenTheirTime) {
   const std::int64_t epoch = database_->add_lost_server();
   EXPECT_FALSE(*store->claim("a"));
   EXPECT_EQ(*store->owner("a"), others("http://lost"));
-  // One that has given up leaves jobs that any server may have.
+  // Any server may claim the jobs of a server that has given up.
   database_->remove_lost_server();
   EXPECT_EQ(*store->owner("a"), std::nullopt);
   EXPECT_EQ((*store->claim("a"))->epoch, epoch + 1);
@@ -228,7 +228,7 @@ TEST_P(SharedStore, ADatabaseThatGoesAwayForAWhileIsUnavailableAndThenGoesOn) {
   EXPECT_EQ(*store->owner("a"), own("http://me"));
   EXPECT_OK(save(*store, {"a", "while", 2, 1}));
   EXPECT_FALSE(*server("http://other")->claim("a"));
-  // What was announced meanwhile is gone, and the listener knows.
+  // Notifications in the meantime are lost, and the listener knows this.
   EXPECT_THAT(texts_of(heard.wait_for(2)), ElementsAre("look again", "look again"));
   EXPECT_OK(store->notify("after"));
   EXPECT_EQ(heard.wait_for(3).back().text, "after");
@@ -256,7 +256,7 @@ TEST_P(SharedStore, AServersLostConnectionCostsNoJobAndHoldsNothingUp) {
   const auto store = database_->open_afar(server_options("http://me"));
   EXPECT_TRUE(*store->claim("a"));
   database_->break_connections();
-  // The database knows nothing of it: for it, the old connections are still there.
+  // The database does not notice: it still sees the old connections.
   EXPECT_TRUE(eventually([&] { return store->check().ok(); }));
   EXPECT_OK(save(*store, {"a", "state", 1, 1}));
   EXPECT_EQ(*store->owner("a"), own("http://me"));
@@ -271,7 +271,7 @@ TEST_P(SharedStore, AServerWithoutItsDatabaseHoldsNoLeaseBeforeAnotherMayHaveIts
   EXPECT_TRUE(*cut_off->claim("a"));
   EXPECT_TRUE(*cut_off->claim("b"));
   database_->let_through(false);
-  // What it says of itself is asked after the claim: had it changed its mind between, it would lie.
+  // The lease is checked after the claim: if checked before, it could end in between.
   const auto claimed_while_held = [&](const std::string& job) {
     return other->claim(job)->has_value() && cut_off->lease().held;
   };

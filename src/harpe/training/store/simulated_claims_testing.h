@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Who owns which job in a `SimulatedDatabase`: PostgresClaims, with the same statements.
+/// Ownership of jobs in a `SimulatedDatabase`: PostgresClaims, with the same statements.
 
 #include <cstdint>
 #include <map>
@@ -20,7 +20,7 @@ namespace harpe::training {
 /// Not thread-safe.
 class SimulatedClaims {
  public:
-  /// \param lease  null: nothing is claimed; must outlive this
+  /// \param lease  null if nothing is claimed; must outlive this
   SimulatedClaims(SimulatedSession& session, SimulatedLease* lease)
       : session_(session), lease_(lease) {}
 
@@ -93,8 +93,8 @@ class SimulatedClaims {
                         [](SimulatedTables& tables) { return tables.ownerless(); });
   }
 
-  /// Within a transaction: whether this store may change the job.
-  /// \param epoch  of the claim by which it changes it; none: the last one, or no server's
+  /// Returns true if this store may change the job. Call within a transaction.
+  /// \param epoch  of the claim that makes the change; nullopt: the last claim, or no owner
   bool fence(const SimulatedTables& tables, const std::string& job,
              std::optional<std::int64_t> epoch) const {
     const std::optional<Owner> owner = tables.owner(job);
@@ -104,10 +104,10 @@ class SimulatedClaims {
            epoch.value_or(had->second.epoch) == owner->epoch;
   }
 
-  /// Before a request that gives the job up: until it is answered it may be executed at any time,
-  /// also when it is long thought lost. A claim then raises the epoch, which it does not find.
+  /// Call before a request that releases the job. It may be executed at any time until its answer
+  /// arrives, even if it seems lost. A claim then raises the epoch, so that the request fails.
   void doubt(const std::string& job) { doubtful_.insert(job); }
-  /// After the job was given up.
+  /// Call after the job was released.
   void forget(const std::string& job) {
     owned_.erase(job);
     doubtful_.erase(job);
@@ -115,7 +115,7 @@ class SimulatedClaims {
 
  private:
   using Owner = SimulatedTables::Owner;
-  /// A row of owners, with its server where that is there.
+  /// A row of owners, with its server if that exists.
   struct Row {
     Owner owner;
     std::optional<SimulatedTables::Server> server;
@@ -131,7 +131,7 @@ class SimulatedClaims {
     });
   }
 
-  /// Whether no server owns the job; one whose lease is over is removed on the way.
+  /// Returns true if no server owns the job. Removes an owner whose lease is over.
   Result<bool> is_free(const Row& row) {
     if (!row.server) return true;
     if (lease_ == nullptr) return false;

@@ -1,5 +1,5 @@
-// The model of a database against the real one: the same calls, drawn at random, get the same
-// answers and leave the same.
+// The model of a database compared with a real one: the same random calls get the same responses
+// and leave the same data.
 
 #include <gtest/gtest.h>
 
@@ -21,13 +21,13 @@
 namespace harpe::training {
 namespace {
 
-/// By value: of a temporary, a loop would refer to what is gone.
+/// Returns a copy: a loop over a part of a temporary would refer to a destroyed object.
 template <class T>
 T value_of(Result<T> result) {
   return *std::move(result);
 }
 
-/// Calls drawn at random of two servers, one after the other; each response as text.
+/// Random calls of two servers, one after the other, with each response as text.
 class RandomCalls {
  public:
   RandomCalls(SharedDatabase& database, unsigned seed) : database_(database), random_(seed) {
@@ -66,7 +66,7 @@ class RandomCalls {
     }
   }
 
-  /// All that the stores say is there.
+  /// Returns all data of the stores, as text.
   std::string state() {
     std::string text;
     for (const auto& store : stores_) {
@@ -111,7 +111,7 @@ class RandomCalls {
     store = database_.open(options);
   }
 
-  /// Of any claim there was, or none.
+  /// Returns the epoch of an earlier claim, or nullopt.
   std::optional<std::int64_t> epoch_of(const std::string& id) {
     const std::vector<std::int64_t>& had = claims_[id];
     if (had.empty() || below(3) == 0) return std::nullopt;

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// The lease of a server in a `SimulatedDatabase`: PostgresLease, by a clock that is given.
+/// The lease of a server in a `SimulatedDatabase`: PostgresLease, with a given clock.
 
 #include <algorithm>
 #include <functional>
@@ -44,7 +44,7 @@ class SimulatedLease : public std::enable_shared_from_this<SimulatedLease> {
     return ok_status();
   }
 
-  /// Gives the lease up. Call last.
+  /// Releases the lease. Call last.
   void stop() {
     MutexLock lock(mutex_);
     stopping_ = true;
@@ -56,7 +56,7 @@ class SimulatedLease : public std::enable_shared_from_this<SimulatedLease> {
     const std::string server = lease_.server();
     lock.unlock();
     if (server.empty()) return;
-    // Where this fails the lease runs out by itself.
+    // If this fails, the lease expires by itself.
     if (!session_.is_alive() && !session_.connect().ok()) return;
     (void)session_.run(StoreCall::Kind::kLeave, [server](SimulatedTables& tables) {
       tables.leave(server);
@@ -64,7 +64,7 @@ class SimulatedLease : public std::enable_shared_from_this<SimulatedLease> {
     });
   }
 
-  /// See Store. By the clock at this moment.
+  /// See Store. Uses the time of this moment.
   LeaseState state() const {
     const MutexLock lock(mutex_);
     return {.held = lease_.held(clock_.now()), .tenure = lease_.tenure()};
@@ -74,7 +74,7 @@ class SimulatedLease : public std::enable_shared_from_this<SimulatedLease> {
     return {.server = lease_.server(), .tenure = lease_.tenure()};
   }
 
-  /// Removes a server that was just read over `session`, if it may be: then its jobs are free.
+  /// Removes a server just read over `session` if its lease is over. Its jobs are then free.
   Result<bool> remove_if_over(SimulatedSession& session, const std::string& server,
                               const Server& row) {
     const SeenBeat seen = seen_of(server, row);
@@ -108,7 +108,7 @@ class SimulatedLease : public std::enable_shared_from_this<SimulatedLease> {
     }
   }
 
-  /// Ends with the step, however that ends.
+  /// Marks the end of a step, however it ends.
   class Stepping {
    public:
     explicit Stepping(SimulatedLease& lease) : lease_(lease) {}
@@ -123,7 +123,7 @@ class SimulatedLease : public std::enable_shared_from_this<SimulatedLease> {
     SimulatedLease& lease_;
   };
 
-  /// Does what is to be done now.
+  /// Executes the steps that are due.
   Status step() {
     if (!session_.is_alive()) {
       if (Status connected = session_.connect(); !connected.ok()) return connected;
@@ -192,9 +192,9 @@ class SimulatedLease : public std::enable_shared_from_this<SimulatedLease> {
   const StoreOptions options_;
   const StoreProcess process_;
   Clock& clock_;
-  SimulatedSession session_;  ///< of the thread, and of `stop` when that does nothing any more
+  SimulatedSession session_;  ///< used by the thread, and by `stop` after the thread's last step
 
-  mutable Mutex mutex_;  ///< of what follows; never held over a sleep
+  mutable Mutex mutex_;  ///< for the members below; never held over a sleep
   bool stopping_ HARPE_GUARDED_BY(mutex_) = false, stepping_ HARPE_GUARDED_BY(mutex_) = false;
   ServerLease lease_ HARPE_GUARDED_BY(mutex_);
 };

@@ -1,5 +1,5 @@
-// Lives of several servers over the simulated database, with faults at random: what ownership
-// promises holds in all of them, and a seed gives the same life again.
+// Random lives of several servers over the simulated database, with faults: the guarantees of
+// ownership hold in all of them, and a seed reproduces its life.
 
 #include <gtest/gtest.h>
 
@@ -19,8 +19,8 @@
 namespace harpe::training {
 namespace {
 
-/// Three servers that claim, release, save and remove jobs, and are killed or end and start again;
-/// all that was called and came of it.
+/// Three servers that claim, release, save and remove jobs, and are killed or end and start again.
+/// Records all calls and their results.
 class RandomLife {
  public:
   explicit RandomLife(unsigned seed) : random_(seed) {
@@ -36,13 +36,13 @@ class RandomLife {
   }
 
   const std::string& story() const { return story_; }
-  /// What went wrong.
+  /// Returns the violations found.
   const std::string& wrong() const { return wrong_; }
   int saves() const { return saves_; }
   int moves() const { return moves_; }
 
  private:
-  /// What a server holds itself to be the owner of.
+  /// The jobs that a server believes it owns.
   struct Belief {
     const Store* store = nullptr;
     std::map<std::string, JobClaim> claims = {};
@@ -67,7 +67,7 @@ class RandomLife {
     if (call.kind == StoreCall::Kind::kRelease && chance(0.1)) {
       fault.outcome = StoreFault::Outcome::kLate;
     }
-    // At times one server is cut off for longer than a lease.
+    // Sometimes one server is cut off for longer than a lease.
     if (chance(0.002)) cut_[call.url] = clock_.now() + 20_s;
     if (cut_[call.url] > clock_.now()) fault.outcome = StoreFault::Outcome::kLostBefore;
     tell(call.url + " calls " + std::to_string(static_cast<int>(call.kind)));
@@ -78,7 +78,7 @@ class RandomLife {
     StoreOptions options{.timeout = 0.5_s, .reconnect_pause = 0.02_s, .url = url};
     options.clock = &clock_;
     for (int life = 0; life < 3; ++life) {
-      const auto dead = std::make_shared<bool>(false);  // asked by threads that end later
+      const auto dead = std::make_shared<bool>(false);  // read by threads that end later
       StoreProcess process{
           .start_thread = [this](auto body) { scheduler_.start(std::move(body)); },
           .dead = [dead] { return *dead; },
@@ -139,7 +139,7 @@ class RandomLife {
   std::string story_, wrong_;
   std::map<std::string, Instant> cut_;
   std::map<std::string, Belief> beliefs_;                               ///< by URL
-  std::map<std::string, std::pair<std::int64_t, std::string>> owners_;  ///< of jobs, the last
+  std::map<std::string, std::pair<std::int64_t, std::string>> owners_;  ///< last one of each job
   int revision_ = 0, saves_ = 0, moves_ = 0;
   SimulatedDatabase database_;
   Scheduler scheduler_;

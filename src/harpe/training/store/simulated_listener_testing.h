@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// Hears what servers announce over a `SimulatedDatabase`: PostgresListener, by a clock that is
-/// given.
+/// The listener for notifications of servers over a `SimulatedDatabase`: PostgresListener, with a
+/// given clock.
 
 #include <algorithm>
 #include <cstdint>
@@ -24,7 +24,7 @@ namespace harpe::training {
 /// Thread-safe. Its thread keeps it alive until it next wakes up.
 class SimulatedListener : public std::enable_shared_from_this<SimulatedListener> {
  public:
-  /// \param store  which announces its own notifications
+  /// \param store  its own store, to recognize that store's notifications
   SimulatedListener(SimulatedDatabase& database, StoreProcess process, const StoreOptions& options,
                     std::uint64_t store, std::function<void(const StoreNotification&)> hear)
       : database_(database),
@@ -43,7 +43,7 @@ class SimulatedListener : public std::enable_shared_from_this<SimulatedListener>
     process_.start_thread([self = shared_from_this()] { self->run(); });
   }
 
-  /// Returns when no call of `hear` runs any more.
+  /// Returns when no call of `hear` is running.
   void stop() {
     MutexLock lock(mutex_);
     stopping_ = true;
@@ -65,7 +65,7 @@ class SimulatedListener : public std::enable_shared_from_this<SimulatedListener>
       if (heard.ok()) heard = subscribe();
       if (heard.ok()) {
         pause = options_.reconnect_pause;
-        // Announced while there was no connection, and gone: only a look at the tables tells.
+        // Notifications without a connection are lost. Only a look at the tables shows the changes.
         tell({StoreNotification::Kind::kLookAgain, "", false});
         hear_until_lost();
       }
@@ -86,14 +86,14 @@ class SimulatedListener : public std::enable_shared_from_this<SimulatedListener>
   }
 
   void unlisten() {
-    if (process_.is_dead()) return;  // what is kept for it is heard by none
+    if (process_.is_dead()) return;  // no one reads its notifications
     database_.step([this](SimulatedTables& tables) {
       tables.unlisten(number_);
       return std::monostate();
     });
   }
 
-  /// A notification that the database has sent, and when it is here.
+  /// A notification that the database has sent, and its time of arrival.
   struct Underway {
     Instant arrives;
     StoreNotification notification;
@@ -127,7 +127,7 @@ class SimulatedListener : public std::enable_shared_from_this<SimulatedListener>
     }
   }
 
-  /// Puts a notification on its way, behind those that are; false: the connection breaks.
+  /// Sends a notification after earlier ones. Returns false if the connection breaks.
   bool send(const SimulatedTables::Notification& notification, std::deque<Underway>& underway) {
     using Outcome = StoreFault::Outcome;
     const StoreFault fault = database_.fault_of({.line = StoreCall::Line::kListener,
@@ -155,7 +155,7 @@ class SimulatedListener : public std::enable_shared_from_this<SimulatedListener>
     return true;
   }
 
-  /// Whether it is still to hear.
+  /// Delivers a notification. Returns false after `stop`, or if the process is dead.
   bool tell(const StoreNotification& notification) {
     MutexLock lock(mutex_);
     if (stopping_ || process_.is_dead()) return false;
@@ -166,7 +166,7 @@ class SimulatedListener : public std::enable_shared_from_this<SimulatedListener>
     return true;
   }
 
-  /// Ends with the call of `hear`, however that ends.
+  /// Marks the end of a call of `hear`, however it ends.
   class Hearing {
    public:
     explicit Hearing(SimulatedListener& listener) : listener_(listener) {}
@@ -190,11 +190,11 @@ class SimulatedListener : public std::enable_shared_from_this<SimulatedListener>
   const StoreProcess process_;
   const StoreOptions options_;
   Clock& clock_;
-  SimulatedSession session_;  ///< of the thread
+  SimulatedSession session_;  ///< used by the thread
   const std::uint64_t store_;
-  const std::uint64_t number_;  ///< by which the database knows it
+  const std::uint64_t number_;  ///< identifies the listener in the database
 
-  mutable Mutex mutex_;  ///< of what follows; never held over a sleep
+  mutable Mutex mutex_;  ///< for the members below; never held over a sleep
   bool stopping_ HARPE_GUARDED_BY(mutex_) = false, hearing_ HARPE_GUARDED_BY(mutex_) = false;
   std::function<void(const StoreNotification&)> hear_;  ///< called only while `hearing_`
 };

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// One connection to a `SimulatedDatabase`, and the process that has it: how calls go that meet
-/// faults, and what the caller hears of them, as from PostgresSession. See
+/// One connection to a `SimulatedDatabase`, and the process that has it: the course of calls with
+/// faults, and the results for the caller, as with PostgresSession. See
 /// simulated_database_testing.h.
 
 #include <algorithm>
@@ -23,14 +23,14 @@
 
 namespace harpe::training {
 
-/// The process that a store runs in. Its functions may be called by any thread of it.
+/// The process in which a store runs. Any of its threads may call these functions.
 struct StoreProcess {
-  /// Runs the body as another thread of the process, from now on or later. The body returns when
-  /// it next wakes up after the store is gone or the process dead.
+  /// Runs the body on another thread of the process, now or later. The body returns when it next
+  /// wakes up after the store is gone or the process is dead.
   std::function<void(std::function<void()>)> start_thread;
-  /// Whether it was killed, from when on it has no effect on anything; empty: it never is.
+  /// Returns true if the process was killed; from then on it has no effect. Empty: never killed.
   std::function<bool()> dead = nullptr;
-  /// Where it runs: others there can prove that it ended (`SimulatedDatabase::process_ended`).
+  /// Its machine: others there can prove that it ended (`SimulatedDatabase::process_ended`).
   std::string machine = {};
 
   bool is_dead() const { return dead && dead(); }
@@ -40,16 +40,16 @@ inline Error process_is_dead() {
   return Error::of(ErrorCode::kUnavailable, "the process of this store was killed");
 }
 
-/// How often is looked for what another thread does: the end of a call, of `hear`.
+/// Interval of checks for the progress of another thread: the end of a call, or of `hear`.
 inline constexpr Seconds kSimulatedTick{0.001};
 
-/// Callers that wait for each other, in the order they came, by sleeping. Thread-safe.
+/// Callers that wait for each other by sleeping, in the order of arrival. Thread-safe.
 class SimulatedQueue {
  public:
   explicit SimulatedQueue(Clock& clock) : clock_(clock) {}
 
-  /// From its construction, which waits, to its destruction it is the caller's turn; of a process
-  /// that is dead it waits for nothing, and it is not its turn.
+  /// The turn of a caller, from the constructor, which waits, to the destructor. In a dead process
+  /// the constructor does not wait, and the caller has no turn.
   class Turn {
    public:
     Turn(SimulatedQueue& queue, const StoreProcess& process)
@@ -67,7 +67,7 @@ class SimulatedQueue {
     const std::uint64_t number_;
   };
 
-  /// Who has the turn does nothing before then.
+  /// Lets the caller whose turn it is do nothing before `until`.
   void busy_until(Instant until) {
     const MutexLock lock(mutex_);
     busy_until_ = until;
@@ -104,8 +104,8 @@ class SimulatedSession {
  public:
   using Kind = StoreCall::Kind;
 
-  /// `timeout` as that of PostgresSession; what is referred to must outlive this. \param callers
-  /// who wait for each other to use it; null: it has one user
+  /// `timeout` is as for PostgresSession. All references must outlive this. \param callers  queue
+  /// of the callers that share this; null: a single user
   SimulatedSession(SimulatedDatabase& database, const StoreProcess& process, Clock& clock,
                    std::string url, StoreCall::Line line, Seconds timeout,
                    SimulatedQueue* callers = nullptr)
@@ -119,12 +119,12 @@ class SimulatedSession {
   SimulatedSession(const SimulatedSession&) = delete;
   SimulatedSession& operator=(const SimulatedSession&) = delete;
 
-  /// A new connection in place of the one there was.
+  /// Closes the connection, if any, and opens a new one.
   Status connect() {
     disconnect();
     if (process_.is_dead()) return process_is_dead();
     start_ = database_.starts();
-    // As libpq: whole seconds, and not less than two.
+    // As in libpq: whole seconds, at least two.
     const Seconds patience{std::max(2.0, std::ceil(timeout_.value))};
     const auto connected =
         send(Kind::kConnect, patience, [](SimulatedTables&) { return std::monostate(); });
@@ -136,16 +136,16 @@ class SimulatedSession {
     silent_ = false;
   }
 
-  /// Whether there is a connection that the database has not closed.
+  /// Returns true if there is a connection that the database has not closed.
   bool is_alive() {
     if (process_.is_dead()) return false;
     if (start_ && database_.starts() != *start_) disconnect();
     return start_.has_value();
   }
 
-  /// Has the database execute one statement or transaction: `body`, called with its tables, unless
-  /// a fault forbids it; of a single change, `body` is a copy of all that it needs (see
-  /// `StoreFault::Outcome::kLate`). \returns what `body` returns
+  /// Executes one statement or transaction: calls `body` with the tables, unless a fault prevents
+  /// it. For a single change, `body` must own copies of all its data (see
+  /// `StoreFault::Outcome::kLate`). Returns the result of `body`.
   template <class Body>
   auto run(Kind kind, const Body& body)
       -> Result<decltype(body(std::declval<SimulatedTables&>()))> {
@@ -154,18 +154,18 @@ class SimulatedSession {
     return send(kind, timeout_ + kStatementGrace, body);
   }
 
-  /// From here on nothing passes the connection, and neither side knows.
+  /// From now on nothing passes the connection, and neither side knows.
   void fall_silent() { silent_ = true; }
   bool is_silent() const { return silent_; }
 
  private:
-  /// How a call goes.
+  /// The course of a call.
   struct Course {
     Seconds before{0}, after{0};
     bool executed = true;
     bool full = false;
     bool late = false;
-    std::string lost = {};  ///< why there is no response; empty: there is one
+    std::string lost = {};  ///< why there is no response; empty if there is one
   };
 
   Course course_of(const StoreCall& call, Seconds patience) const {
@@ -202,7 +202,7 @@ class SimulatedSession {
         course.executed = !course.full;
         break;
     }
-    // What takes longer than the sender waits is lost, too.
+    // A call that takes longer than the sender waits is lost, too.
     if (course.before + course.after < patience) return course;
     course.lost = "no answer for " + shortest(timeout_.value) + " s";
     course.executed = course.executed && course.before < patience;
@@ -234,7 +234,7 @@ class SimulatedSession {
     return *std::move(response);
   }
 
-  /// Whether the process lives on.
+  /// Sleeps. Returns false if the process is dead afterwards.
   bool sleep(Seconds time) {
     const Instant until = clock_.now() + time;
     if (callers_ != nullptr) callers_->busy_until(until);
@@ -255,7 +255,7 @@ class SimulatedSession {
   const StoreCall::Line line_;
   const Seconds timeout_;
   SimulatedQueue* const callers_;
-  std::optional<std::uint64_t> start_;  ///< of the database, that the connection is to
+  std::optional<std::uint64_t> start_;  ///< the database start of the connection
   bool silent_ = false;
 };
 

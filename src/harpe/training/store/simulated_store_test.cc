@@ -1,5 +1,5 @@
-// Faults and time in the simulated database: each does what it says, to the moment, and the same
-// again. That it behaves as PostgreSQL does is shown by the tests that run over both.
+// Faults and time in the simulated database: each fault has its documented effect, at the right
+// moment, and reproducibly. The tests that run over both databases compare it with PostgreSQL.
 
 #include <map>
 #include <memory>
@@ -20,7 +20,7 @@ using Kind = StoreCall::Kind;
 using Line = StoreCall::Line;
 using Outcome = StoreFault::Outcome;
 
-/// How long a store waits for a response: 0.5 s, and the grace.
+/// The time a store waits for a response: 0.5 s plus the grace.
 const Seconds kPatience = kImpatient.timeout + kStatementGrace;
 
 class SimulatedStores : public ::testing::Test {
@@ -47,10 +47,10 @@ class SimulatedStores : public ::testing::Test {
     return {.start_thread = nullptr, .dead = nullptr, .machine = machine};
   }
 
-  /// The next call of that kind goes like that; the others are done at once.
+  /// The next call of this kind gets this fault; the others are executed at once.
   void let_next(Kind kind, const StoreFault& fault) { next_.insert_or_assign(kind, fault); }
   void sleep(Seconds time) { clock_.sleep_until(clock_.now() + time); }
-  /// How long it takes.
+  /// Returns how long `body` takes.
   template <class Body>
   double seconds_of(const Body& body) {
     const Instant begin = clock_.now();
@@ -69,7 +69,7 @@ class SimulatedStores : public ::testing::Test {
   }
 
   std::function<StoreFault(const StoreCall&)> on_call_;
-  std::map<Kind, int> calls_;  ///< how many there were
+  std::map<Kind, int> calls_;  ///< number of calls
   std::map<Kind, StoreFault> next_;
   SimulatedDatabase database_;
   Scheduler scheduler_;
@@ -79,10 +79,10 @@ class SimulatedStores : public ::testing::Test {
 TEST_F(SimulatedStores, EachOutcomeOfACallDoesWhatItSaysInItsTime) {
   struct Case {
     StoreFault fault;
-    const char* error;  ///< empty: none
+    const char* error;  ///< empty: no error
     bool executed = false;
     Seconds takes;
-    bool connected = false;  ///< as before
+    bool connected = false;  ///< still connected
   };
   const std::vector<Case> cases{
       {{Outcome::kDone, 0_s, 0_s}, "", true, 0_s, true},
@@ -205,7 +205,7 @@ TEST_F(SimulatedStores, CallsOfOneStoreWaitForEachOtherInTheirOrderAndTheLeaseFo
 
 TEST_F(SimulatedStores, OfTwoThatClaimAtOnceOneGetsTheJob) {
   const auto first = server("http://first"), second = server("http://second");
-  // Both read that it has no owner; who is to change that first takes long about it.
+  // Both read that the job has no owner. The change by the first server is slow.
   on_call_ = [](const StoreCall& call) {
     const bool slow = call.kind == Kind::kClaim && call.url == "http://first";
     return StoreFault{.before = slow ? 1_s : 0.1_s};
@@ -257,7 +257,7 @@ TEST_F(SimulatedStores, AServerThatIsCutOffHoldsItsLeaseForItsTimeAndLosesItsJob
     ASSERT_LT(passed, 30);
     sleep(0.1_s);
   }
-  // The last beat was sent within 2 s before, and others look every 2 s.
+  // The last beat was sent within 2 s before the cut, and others look every 2 s.
   EXPECT_GT(*held_for, 9 - 2.01);
   EXPECT_LT(*held_for, 9.11);
   EXPECT_GT(*free_after, 11 - 2.01);
@@ -306,7 +306,7 @@ TEST_F(SimulatedStores, AKilledServerDoesNothingMoreAndItsRowStays) {
   Heard heard;
   EXPECT_OK(killed->listen(heard.listener()));
   sleep(1_s);
-  // One call is on its way, and one waits for it.
+  // One call is in progress, and one waits for it.
   on_call_ = [](const StoreCall& call) {
     return StoreFault{.before = call.kind == Kind::kWrite ? 1_s : 0_s};
   };
@@ -338,7 +338,7 @@ TEST_F(SimulatedStores, AKilledServerDoesNothingMoreAndItsRowStays) {
   EXPECT_THAT(texts_of(heard.wait_for(1)), ElementsAre("look again"));
   killed.reset();
   EXPECT_EQ(servers(), 3U);
-  // Who may have the job, and when.
+  // Checks which server may claim the job, and when.
   EXPECT_FALSE(*beside->claim("a")) << "it may live";
   database_.process_ended("http://killed");
   EXPECT_FALSE(*far->claim("a")) << "it cannot look there";
@@ -375,12 +375,12 @@ TEST_F(SimulatedStores, AListenerThatLostItsConnectionLooksAgain) {
   EXPECT_OK(store->notify("no listener"));
   sleep(0.1_s);
   EXPECT_THAT(texts_of(heard.wait_for(2)), ElementsAre("look again", "look again"));
-  // With the notification itself.
+  // The connection is lost with the notification.
   let_next(Kind::kNotification, {.outcome = Outcome::kResetBefore});
   EXPECT_OK(store->notify("lost"));
   sleep(0.1_s);
   EXPECT_THAT(texts_of(heard.wait_for(3)), ElementsAre("look again", "look again", "look again"));
-  // Silently: it is found out when the connection has said nothing for a while.
+  // Lost silently: detected when nothing has arrived over the connection for a while.
   let_next(Kind::kNotification, {.outcome = Outcome::kLostBefore});
   EXPECT_OK(store->notify("lost"));
   sleep(1_s);

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// The store of one server over a `SimulatedDatabase`: does what PostgresStore does, statement by
-/// statement, by a clock that is given. See simulated_database_testing.h.
+/// The store of one server over a `SimulatedDatabase`: works like PostgresStore, statement by
+/// statement, with a given clock. See simulated_database_testing.h.
 
 #include <cstdint>
 #include <functional>
@@ -25,21 +25,21 @@
 
 namespace harpe::training {
 
-/// Thread-safe. Calls wait for each other, as those of the real store do, by sleeping; the lease
-/// and the listener have threads and connections of their own.
+/// Thread-safe. Calls wait for each other by sleeping, as in the real store. The lease and the
+/// listener have their own threads and connections.
 class SimulatedStore final : public Store {
  public:
   using Tables = SimulatedTables;
 
-  /// Connects and joins the servers of the database, as `Store::open` does; an error where a fault
-  /// forbids it. Of `options` count all but the name; `options.clock` is the clock of the server's
-  /// machine. The database, the clock and what `process` refers to outlive the threads that were
-  /// started: a thread ends when it next wakes up after the store is gone, and touches nothing of
-  /// the store from its destruction on.
+  /// Connects and joins the servers of the database, as `Store::open` does. Returns an error if a
+  /// fault prevents this. All `options` but the name are used; `options.clock` is the clock of the
+  /// server's machine. The database, the clock and the references in `process` must outlive the
+  /// started threads: a thread ends when it next wakes up after the store is gone, and uses nothing
+  /// of the store from its destruction on.
   ///
-  /// Orderly destruction gives the lease up, as the real one does. Of a process that is dead, every
-  /// call returns `kUnavailable` without touching the database, and nothing is given up: its row
-  /// stays.
+  /// Orderly destruction releases the lease, as in the real store. In a dead process, every call
+  /// returns `kUnavailable` without accessing the database, and nothing is released: its row
+  /// remains.
   static Result<std::unique_ptr<Store>> open(SimulatedDatabase& database,
                                              const StoreOptions& options, StoreProcess process) {
     if (!is_storable(options.url)) {
@@ -206,7 +206,7 @@ class SimulatedStore final : public Store {
     return lease_ ? lease_->start() : ok_status();
   }
 
-  /// Connects where there is no connection, at most once in a while.
+  /// Connects if there is no connection, at most once per `reconnect_pause`.
   Status ready() {
     if (session_.is_alive()) return ok_status();
     Clock& clock = *options_.clock;
@@ -236,7 +236,7 @@ class SimulatedStore final : public Store {
         [&] { return session_.run(Kind::kRead, [&](Tables& tables) { return body(tables); }); });
   }
 
-  /// The jobs of these changes that are not this store's to change.
+  /// Returns the jobs in `changes` that this store may not change.
   std::set<std::string> fenced(const Tables& tables, const StoreChanges& changes) const {
     std::set<std::string> touched, refused;
     for (const JobSave& save : changes.jobs) touched.insert(save.job.id);
@@ -255,13 +255,13 @@ class SimulatedStore final : public Store {
   SimulatedDatabase& database_;
   const StoreProcess process_;
   const StoreOptions options_;
-  const std::uint64_t number_;                   ///< by which its notifications are known
-  const std::shared_ptr<SimulatedLease> lease_;  ///< null: it claims nothing
-  SimulatedQueue calls_;                         ///< for what follows
+  const std::uint64_t number_;                   ///< identifies its notifications
+  const std::shared_ptr<SimulatedLease> lease_;  ///< null: claims nothing
+  SimulatedQueue calls_;                         ///< for the members below
   SimulatedSession session_;
   SimulatedClaims claims_;
   std::optional<std::pair<Instant, Error>> failed_;  ///< the last attempt to connect
-  SimulatedQueue listening_;                         ///< for what follows
+  SimulatedQueue listening_;                         ///< for the members below
   std::shared_ptr<SimulatedListener> listener_;
 };
 

@@ -1,8 +1,8 @@
 #pragma once
 /// \file
-/// The tables of a PostgreSQL store (`migrations`) in memory, with the statements that stores send
-/// it (sql_store.cc, postgres_store.cc, postgres_lease.cc), each one call. The caller
-/// makes them atomic. Not thread-safe. Nothing here depends on anything but what was called.
+/// The tables of a PostgreSQL store (`migrations`) in memory, and the statements that stores send
+/// to it (sql_store.cc, postgres_store.cc, postgres_lease.cc), one function each. The caller makes
+/// them atomic. Not thread-safe. The results depend only on the calls.
 
 #include <algorithm>
 #include <cstdint>
@@ -20,7 +20,7 @@ namespace harpe::training {
 
 class SimulatedTables {
  public:
-  /// A row of `harpe_owner`: an empty server has released the job.
+  /// A row of `harpe_owner`. If the server is empty, the job was released.
   struct Owner {
     std::string server;
     std::int64_t epoch = 0;
@@ -31,16 +31,16 @@ class SimulatedTables {
     std::string url;
     std::int64_t beat = 1;
     std::string machine;  ///< empty: not known to others
-    bool ended = false;   ///< the process, as others on its machine can prove
+    bool ended = false;   ///< the process has ended, as others on its machine can prove
   };
   struct Notification {
-    std::uint64_t store = 0;  ///< which announced it
+    std::uint64_t store = 0;  ///< the store that announced it
     std::string text;
   };
 
-  // --- Of jobs.
+  // --- Jobs.
 
-  /// All but the notifications. \param refused  see `write_changes` of sql_store.h
+  /// Writes all but the notifications. \param refused  see `write_changes` of sql_store.h
   void write(const StoreChanges& changes, std::set<std::string>& refused) {
     for (const JobSave& save : changes.jobs) {
       if (!refused.contains(save.job.id) && !write_job(save)) refused.insert(save.job.id);
@@ -121,16 +121,16 @@ class SimulatedTables {
     return found;
   }
 
-  // --- Of owners.
+  // --- Owners.
 
   std::optional<Owner> owner(const std::string& job) const { return value_of(owners_, job); }
 
-  /// Whether the job had no owner, and has one.
+  /// Returns true if the job had no owner, and has one now.
   bool add_owner(const std::string& job, const std::string& server) {
     return servers_.contains(server) &&
            owners_.try_emplace(job, Owner{.server = server, .epoch = 1}).second;
   }
-  /// Whether the job had still that owner, which is this server or has no lease, and has this one.
+  /// Replaces the owner `before` if it is this server or has no lease. Returns true if replaced.
   bool replace_owner(const std::string& job, const Owner& before, const std::string& server) {
     const auto row = owners_.find(job);
     if (row == owners_.end() || row->second != before || !servers_.contains(server) ||
@@ -163,19 +163,19 @@ class SimulatedTables {
     return ids;
   }
 
-  // --- Of servers.
+  // --- Servers.
 
   std::optional<Server> server(const std::string& name) const { return value_of(servers_, name); }
   const std::map<std::string, Server>& servers() const { return servers_; }
   void join(const std::string& name, const Server& row) { servers_.emplace(name, row); }
-  /// Whether there was the row.
+  /// Returns false if there is no such row.
   bool renew(const std::string& name) {
     const auto row = servers_.find(name);
     if (row == servers_.end()) return false;
     ++row->second.beat;
     return true;
   }
-  /// Whether there was the row at that beat.
+  /// Returns false if there is no such row with this beat.
   bool remove_server(const std::string& name, std::int64_t beat) {
     const auto row = servers_.find(name);
     if (row == servers_.end() || row->second.beat != beat) return false;
@@ -188,13 +188,13 @@ class SimulatedTables {
     for (auto& [name, row] : servers_) row.ended = row.ended || row.url == url;
   }
 
-  // --- Of listeners.
+  // --- Listeners.
 
-  /// What is announced from here on is kept for a listener until it takes it.
+  /// Notifications from now on are kept for a listener until it takes them.
   void listen(std::uint64_t listener) { heard_[listener].clear(); }
   void unlisten(std::uint64_t listener) { heard_.erase(listener); }
   void lose_listeners() { heard_.clear(); }
-  /// In one transaction: of equal notifications PostgreSQL delivers one.
+  /// Announces in one transaction. PostgreSQL delivers one of several equal notifications.
   void announce(std::uint64_t store, const std::vector<std::string>& texts) {
     std::set<std::string> said;
     for (const std::string& text : texts) {
@@ -202,7 +202,7 @@ class SimulatedTables {
       for (auto& [listener, notifications] : heard_) notifications.push_back({store, text});
     }
   }
-  /// What has been announced; nothing: it does not listen any more.
+  /// Returns the kept notifications, or nullopt if the listener was lost.
   std::optional<std::deque<Notification>> take(std::uint64_t listener) {
     const auto found = heard_.find(listener);
     if (found == heard_.end()) return std::nullopt;
@@ -229,7 +229,7 @@ class SimulatedTables {
     return summary;
   }
 
-  /// Whether it was written.
+  /// Returns true if the job was written.
   bool write_job(const JobSave& save) {
     const StoredJob& job = save.job;
     const auto row = jobs_.find(job.id);
@@ -265,7 +265,7 @@ class SimulatedTables {
     row.sequence = last_sequence_;
   }
 
-  /// Whether another server than this one has claimed the job last.
+  /// Returns true if another server was the last to claim the job.
   bool is_others(const std::string& job, const std::string& server) const {
     const auto row = owners_.find(job);
     return row != owners_.end() && !row->second.server.empty() && row->second.server != server;

@@ -1,5 +1,5 @@
-// Kills the writer of a SQLite file a hundred times at random moments: what it acknowledged is
-// there afterwards, and of what it was about to write there is all or nothing.
+// Kills the writer of a SQLite file a hundred times at random moments. Afterwards the acknowledged
+// data are complete, and an unacknowledged write is complete or absent.
 
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -18,7 +18,7 @@ namespace {
 constexpr int kRounds = 100;
 constexpr std::array kJobs{"a", "b", "c"};
 
-/// Everything about a revision follows from its number, so that a mix of two shows.
+/// Returns a text that follows from the revision, so that a mix of two revisions is detected.
 std::string text_of(std::int64_t revision, const char* job) {
   std::mt19937 random(static_cast<unsigned>(revision));
   const std::size_t size = random() % 20'000;
@@ -36,7 +36,7 @@ StoreChanges changes_of(std::int64_t revision) {
   return changes;
 }
 
-/// Writes one revision after the other, saying each as soon as it is acknowledged.
+/// Writes one revision after the other, and reports each as soon as it is acknowledged.
 [[noreturn]] void write_until_killed(const std::string& url, int says) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   const auto store = Store::open(url);
@@ -49,7 +49,7 @@ StoreChanges changes_of(std::int64_t revision) {
   }
 }
 
-/// Starts a writer, kills it after so long, and gives the last revision it acknowledged.
+/// Starts a writer and kills it after this time. Returns the last revision it acknowledged.
 std::int64_t last_acknowledged(const std::string& url, long microseconds) {
   int pipe_ends[2];
   EXPECT_EQ(::pipe(pipe_ends), 0);
@@ -88,7 +88,7 @@ TEST(SqliteCrash, LosesNothingThatWasAcknowledgedAndLeavesNothingHalfWritten) {
     }
     ASSERT_EQ(jobs->size(), kJobs.size());
     const std::int64_t revision = jobs->front().revision;
-    // One more may have been written than was said.
+    // One more revision may have been written than was reported.
     ASSERT_GE(revision, last) << "round " << round;
     ASSERT_LE(revision, last + 1) << "round " << round;
     for (const StoredJob& job : *jobs) {

@@ -1,4 +1,4 @@
-// What can go wrong with a file, and what a store over one does then.
+// Faults of a SQLite file, and the behaviour of a store over it.
 
 #include <fcntl.h>
 #include <sqlite3.h>
@@ -24,7 +24,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-/// What another program does with a SQLite file.
+/// Another program that uses a SQLite file.
 class OtherProgram {
  public:
   explicit OtherProgram(const fs::path& path) {
@@ -71,7 +71,7 @@ TEST_F(SqliteFile, HasOneServerAtATimeAndSaysWhichOne) {
   fs::create_symlink(path_, directory_ / "link.db");
   EXPECT_THAT(error_of(Store::open("sqlite:" + (directory_ / "link.db").string())),
               HasSubstr("conflict: "));
-  // The refused one must not have freed the locks of the first one.
+  // The refused store must not have freed the locks of the first one.
   EXPECT_OK(save(*first, {"a", "state", 2, 1}));
   first.reset();
   EXPECT_TRUE(Store::open(url()).ok());
@@ -133,7 +133,7 @@ TEST_F(SqliteFile, ThatIsDamagedIsToldClearlyOrGivesWhatWasSaved) {
     if (round % 4 == 0) {
       damaged.resize(std::uniform_int_distribution<std::size_t>(100, whole.size() - 1)(random));
     } else {
-      // A page that the disk gave back as something else.
+      // A page that the disk returned with other content.
       const std::size_t pages = whole.size() / 4096;
       const std::size_t page = std::uniform_int_distribution<std::size_t>(0, pages - 1)(random);
       for (std::size_t i = 0; i < 4096; ++i) damaged[page * 4096 + i] = static_cast<char>(random());
@@ -147,7 +147,7 @@ TEST_F(SqliteFile, ThatIsDamagedIsToldClearlyOrGivesWhatWasSaved) {
                   AllOf(HasSubstr("io: " + path_.string()), HasSubstr("restore a backup")));
       continue;
     }
-    // A page of nothing but a text may be anything; what it belongs to is whole.
+    // Damage to a page that contains only text is not detected. The jobs are complete.
     EXPECT_THAT(*(*store)->jobs(), SizeIs(40));
   }
   EXPECT_GT(told, 20);
@@ -164,7 +164,7 @@ TEST_F(SqliteFile, ThatItsUserMayNotWriteSaysSo) {
   opened(url()).reset();
   fs::permissions(path_, fs::perms::owner_read | fs::perms::others_read | fs::perms::group_read);
   fs::permissions(directory_.path(), fs::perms(0555));
-  const pid_t child = ::fork();  // as a user whom permissions are for
+  const pid_t child = ::fork();  // as a user to whom permissions apply
   if (child == 0) {
     if (::getuid() == 0 && ::setuid(65534) != 0) ::_exit(2);
     const auto store = Store::open(url());
@@ -183,13 +183,13 @@ TEST_F(SqliteFile, HeldUpByAnotherProgramIsUnavailableForThatLong) {
     OtherProgram other(path_);
     other.run("BEGIN IMMEDIATE");
     EXPECT_THAT(error_of(save(*store, {"a", "state", 2, 1})), HasSubstr("unavailable: "));
-    EXPECT_EQ((*store->job("a"))->revision, 1);  // reading goes on
+    EXPECT_EQ((*store->job("a"))->revision, 1);  // reading continues
     other.run("ROLLBACK");
   }
   EXPECT_OK(save(*store, {"a", "state", 2, 1}));
 }
 
-/// A disk with so much space more, for this process.
+/// Limits the size of files for this process, as a disk with little space does.
 class LittleSpace {
  public:
   explicit LittleSpace(rlim_t bytes) {

@@ -1,5 +1,5 @@
-// What every store does, run over SQLite, over a real PostgreSQL, and over the model of one that
-// simulations use: what is here is what that can be trusted in.
+// Behaviour of every store, tested over SQLite, a real PostgreSQL, and the model of it that
+// simulations use. Simulations may rely only on the behaviour tested here.
 
 #include "harpe/training/store/store.h"
 
@@ -37,7 +37,7 @@ class AnyStore : public ::testing::TestWithParam<std::string> {
     reopen();
   }
 
-  /// As a server that starts anew.
+  /// Closes the store and opens it, as a server that restarts.
   void reopen() {
     store_.reset();
     StoreOptions options{.url = "http://me"};
@@ -74,7 +74,7 @@ class AnyTables : public AnyStore {
                                                : open_postgres_store(url, {}, steps);
   }
 
-  /// What a server of the first version leaves that was killed: a job, its plans and its owner.
+  /// Creates the data of a killed server of the first version: a job, its plans and its owner.
   void make_first_version() const {
     const StoreUrl url = *StoreUrl::parse(url_);
     const Migration& first = migrations().front();
@@ -103,7 +103,7 @@ INSTANTIATE_TEST_SUITE_P(Over, AnyTables, ::testing::Values("sqlite", "postgresq
                          [](const auto& over) { return over.param; });
 
 TEST_P(AnyStore, GivesBackWhatWasSavedByteForByte) {
-  std::string all;  // every character that may stand in a text of one byte, and some of more
+  std::string all;  // every one-byte character that a text may contain, and some longer ones
   for (int c = 1; c < 128; ++c) all += static_cast<char>(c);
   all += "\u00fc\u2192\U0001f600";
   const std::vector<StoredJob> jobs{
@@ -125,7 +125,7 @@ TEST_P(AnyStore, KeepsTheNewestRevision) {
               HasSubstr("conflict: job a was changed"));
   EXPECT_THAT(error_of(save(*store_, {"a", "another seven", 7, 2})), HasSubstr("conflict"));
   EXPECT_EQ((*store_->job("a"))->state, "seven");
-  EXPECT_OK(save(*store_, {"a", "seven", 7, 1}));  // once more, as its response got lost
+  EXPECT_OK(save(*store_, {"a", "seven", 7, 1}));  // again, as after a lost response
   EXPECT_OK(save(*store_, {"a", "eight", 8, 3}));
   EXPECT_EQ(**store_->job("a"), (StoredJob{"a", "eight", 8, 3}));
 }
@@ -226,7 +226,7 @@ TEST_P(AnyStore, RefusesATextThatADatabaseCouldNotGiveBackAndWritesNothingOfTheR
     }
     EXPECT_FALSE(save(*store_, {text, "state", 1, 1}).ok());
     EXPECT_FALSE(store_->claim(text).ok());
-    // Nor is it taken for another one that is there.
+    // It is not taken for another existing job, either.
     const std::vector<std::string> errors{
         error_of(store_->job(text)),
         error_of(store_->plans(text)),
@@ -463,7 +463,7 @@ TEST_P(AnyStore, BehavesAsAMapDoesUnderRandomChanges) {
           jobs[id] = save.job;
           if (save.plans) plans[id] = *save.plans;
         } else {
-          changes.jobs.pop_back();  // what comes after a refused one is the caller's affair
+          changes.jobs.pop_back();  // jobs after a refused one are left to the caller
         }
       }
       for (int i = below(3); i > 0; --i) {
@@ -501,7 +501,7 @@ TEST_P(AnyTables, BringsTablesUpToDateOnceAndKeepsWhatIsInThem) {
   store_.reset();
   std::vector<Migration> steps(migrations().begin(), migrations().end());
   steps.push_back(kFurther);
-  for (int start = 0; start < 2; ++start) {  // the second would fail if the step ran again
+  for (int start = 0; start < 2; ++start) {  // the second start would fail if the step ran again
     const auto store = open_with(steps);
     ASSERT_TRUE(store.ok()) << store.error().text();
     EXPECT_EQ((*(*store)->job("a"))->state, "state");
@@ -513,7 +513,7 @@ TEST_P(AnyTables, BringsTablesUpToDateOnceAndKeepsWhatIsInThem) {
 
 TEST_P(AnyTables, BringsTheTablesOfTheFirstVersionUpToDate) {
   store_.reset();
-  // As one that was never opened: the one here has all steps.
+  // A new database, because the present one has all steps.
   if (GetParam() == "sqlite") {
     url_ = "sqlite:" + (directory_ / "old.db").string();
   } else {

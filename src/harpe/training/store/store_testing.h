@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// What tests of stores share.
+/// Helpers for tests of stores.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -40,7 +40,7 @@ inline Status append(Store& store, const StoredEvent& event) {
   return Error::of(ErrorCode::kConflict, "job " + event.job + " is another server's");
 }
 
-/// Collects what a listener hears.
+/// Collects the notifications of a listener.
 class Heard {
  public:
   std::function<void(const StoreNotification&)> listener() {
@@ -51,7 +51,7 @@ class Heard {
     };
   }
 
-  /// Waits until so many were heard; what was heard by then.
+  /// Waits for `count` notifications. Returns all that have arrived by then.
   std::vector<StoreNotification> wait_for(std::size_t count) {
     MutexLock lock(mutex_);
     changed_.wait_for(mutex_, std::chrono::seconds(30),
@@ -65,7 +65,7 @@ class Heard {
   std::vector<StoreNotification> notifications_ HARPE_GUARDED_BY(mutex_);
 };
 
-/// "look again" and what was announced.
+/// Returns "look again" and the announced texts.
 inline std::vector<std::string> texts_of(const std::vector<StoreNotification>& notifications) {
   std::vector<std::string> texts;
   for (const StoreNotification& notification : notifications) {
@@ -75,17 +75,17 @@ inline std::vector<std::string> texts_of(const std::vector<StoreNotification>& n
   return texts;
 }
 
-/// Gives up soon, and tries again sooner.
+/// A short timeout, and a shorter pause before the next attempt.
 inline const StoreOptions kImpatient{.timeout = 0.5_s, .reconnect_pause = 0.02_s};
 
-/// Of a server that may own jobs.
+/// Returns the options of a server that may own jobs.
 inline StoreOptions server_options(const std::string& url, const LeaseTimes& lease = {}) {
   StoreOptions options = kImpatient;
   options.url = url;
   options.lease = lease;
   return options;
 }
-/// What the server of that address, and what all others, are told of who owns a job.
+/// The owner of a job as reported to the server with this URL, and to all others.
 inline std::optional<JobOwner> own(const std::string& url) {
   return JobOwner{url, true};
 }
@@ -93,7 +93,7 @@ inline std::optional<JobOwner> others(const std::string& url) {
   return JobOwner{url, false};
 }
 
-/// Threads that end by themselves; waits for all of them at last.
+/// Threads that end by themselves. The destructor waits for all of them.
 class JoinedThreads {
  public:
   JoinedThreads() = default;

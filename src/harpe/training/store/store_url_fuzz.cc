@@ -1,5 +1,5 @@
-// Whatever a URL says: one that is refused has an error that says why, and the text for messages of
-// another reads back as the same URL, without the password.
+// Any URL: a refused one has an error with the reason. The text for messages of an accepted one
+// reads back as the same URL, without the password.
 
 #include <cstddef>
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Everything that ranks and users send to a job as JSON. What is accepted reads back the same.
+// All JSON that ranks and users send to a job. Accepted text reads back the same.
 
 #include <cstddef>
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace {
 
-/// \param write  gives the text of what `read` accepted
+/// \param write  returns the text of an accepted value
 template <class Read, class Write>
 void round_trip(std::string_view text, Read read, Write write) {
   const auto value = read(text);

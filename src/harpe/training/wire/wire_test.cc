@@ -242,7 +242,7 @@ TEST(Wire, ReportsAndRegistrationsReadBackTheSame) {
   EXPECT_EQ(same->reached, 14);
   EXPECT_EQ(same->clock, Megahertz{1755});
 
-  // "known" is the version itself where it is left out.
+  // If "known" is left out, it is the version itself.
   const auto bare = parse_iteration_report(
       R"({"session": "a", "iteration": 0, "version": 7, "time_s": 1, "instructions": []})");
   ASSERT_TRUE(bare.ok()) << bare.error().text();

@@ -1,5 +1,5 @@
-// What is read of jobs and of stored states never ends the program, and what was read once is
-// written and read the same.
+// No text of a job or a stored state ends the program, and an accepted text can be written and read
+// again without change.
 
 #include <cstddef>
 #include <cstdint>
@@ -16,7 +16,7 @@ void require(bool holds) {
   if (!holds) std::abort();
 }
 
-/// Another epoch.
+/// Reports another epoch.
 void go_on(harpe::zeus::BatchSizeOptimizer& optimizer, const harpe::zeus::Trial& trial) {
   if (trial.epochs == std::numeric_limits<int>::max()) return;
   const auto verdict = optimizer.report({.trial = trial.number,
@@ -46,7 +46,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   require(again.ok() && harpe::zeus::batch_size_optimizer_json(*again) == written);
   const auto given = optimizer->next(optimizer->heard() + harpe::Seconds{1});
   if (given.ok()) go_on(*optimizer, given->trial);
-  // What is under way has metrics of its own, which are judged.
+  // Running trials have metrics of their own, which are judged.
   std::vector<harpe::zeus::Trial> running;
   for (const harpe::zeus::Trial& trial : optimizer->trials()) {
     if (trial.status == harpe::zeus::Trial::Status::kDispatched && running.size() < 4) {

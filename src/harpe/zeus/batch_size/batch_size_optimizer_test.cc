@@ -24,14 +24,14 @@ RecurringJob job_of(std::vector<int> sizes, int default_size) {
   job.id = job.id_prefix = "job";
   job.batch_sizes = std::move(sizes);
   job.default_batch_size = default_size;
-  job.eta = 1;  // a cost is an energy
+  job.eta = 1;  // costs are energies
   job.max_power = Watts{100};
   job.gpus = 1;
   job.gpu_model = "A40";
   return job;
 }
 
-/// Trainings in a time of their own.
+/// Trainings with their own time.
 struct Trainings {
   explicit Trainings(const RecurringJob& job, std::int64_t seed = 1)
       : optimizer(job, {.seed = seed}) {}
@@ -51,7 +51,7 @@ struct Trainings {
                              .metric = metric},
                             now);
   }
-  /// A whole recurrence that reaches its target at that cost.
+  /// Runs a whole recurrence that reaches its target at its cost in `costs`.
   int recur(const std::map<int, double>& costs) {
     const Trial trial = begin();
     EXPECT_TRUE(report(trial, costs.at(trial.batch_size), 1)->stop);
@@ -117,7 +117,7 @@ TEST(BatchSizeOptimizer, WhatDidNotConvergeBoundsNoOther) {
   job.max_epochs = 1;
   Trainings trainings(job);
   trainings.report(trainings.begin(), 100, 1).value();
-  EXPECT_FALSE(trainings.report(trainings.begin(), 1, 0)->converged);  // cheap, for it gave up
+  EXPECT_FALSE(trainings.report(trainings.begin(), 1, 0)->converged);  // cheap because it gave up
   EXPECT_EQ(trainings.report(trainings.begin(), 150, 1)->bound, 200);
 }
 
@@ -136,7 +136,7 @@ TEST(BatchSizeOptimizer, WhileAResultIsMissingOthersGetTheCheapest) {
   const Trial second = trainings.begin();
   EXPECT_EQ(first.kind, Kind::kExploration);
   EXPECT_EQ(second.kind, Kind::kConcurrent);
-  EXPECT_EQ(second.batch_size, 16);  // nothing is known but the default
+  EXPECT_EQ(second.batch_size, 16);  // only the default is known
   EXPECT_EQ(second.number, 2);
   trainings.report(first, 10, 1).value();
   const Trial third = trainings.begin();
@@ -252,7 +252,7 @@ TEST(BatchSizeOptimizer, AWindowFollowsDataThatDrift) {
   for (int i = 0; i < 10; ++i) EXPECT_EQ(trainings.recur(after), 16);
 }
 
-/// Whatever happens in whatever order, a state that is written and read goes on as the other one.
+/// After any sequence of events, a state that is written and read behaves like the original.
 TEST(BatchSizeOptimizer, IsTheSameOnceWrittenAndRead) {
   const std::int64_t seeds = HARPE_UNDER_SANITIZERS ? 3 : 30;
   for (std::int64_t seed = 1; seed <= seeds; ++seed) {
@@ -327,7 +327,7 @@ TEST(BatchSizeOptimizer, RefusesEnergiesAndTimesThatCannotBe) {
   EXPECT_TRUE(report(2, 7200, 500e3).ok()) << "what was refused changed nothing";
 }
 
-// 1 us and 1 uJ in one report, before there were bounds: 13 of 13 later trials were stopped.
+// A report of 1 us and 1 uJ, before there were bounds, stopped 13 of 13 later trials.
 TEST(BatchSizeOptimizer, GoesOnWhenAWrongTrialIsTakenBack) {
   for (const auto algorithm : {BatchSizeAlgorithm::kZeus, BatchSizeAlgorithm::kHarpe}) {
     RecurringJob job = job_of({8, 16, 32}, 16);

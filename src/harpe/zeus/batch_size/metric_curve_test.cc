@@ -20,7 +20,7 @@ MetricCurve curve_of(int epochs, const std::function<double(int)>& metric) {
   return curve;
 }
 
-/// Saturating, with noise; which one, the seed says.
+/// Returns a saturating curve with noise, determined by the seed.
 MetricCurve random_curve(std::uint64_t seed, int epochs) {
   const double limit = uniform(mixed(seed, 1, 0)), gain = 0.1 + uniform(mixed(seed, 2, 0));
   const double scale = 1 + 20 * uniform(mixed(seed, 3, 0));

@@ -12,7 +12,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-/// What one exploration after the other found.
+/// The result of one exploration in a sequence.
 struct Run {
   int size;
   double cost;
@@ -23,7 +23,7 @@ struct Played {
   std::vector<int> order, kept;
 };
 
-/// Explores what is asked for until nothing is, each with the result that stands in `runs`.
+/// Explores the requested sizes until none is requested, each with the result in `runs`.
 Played play(const std::vector<int>& sizes, int default_size, const std::vector<Run>& runs,
             int rounds = 2) {
   std::map<int, std::vector<ExplorationResult>> results;

@@ -39,7 +39,7 @@ TEST(Posterior, OfNothingIsThePrior) {
   EXPECT_EQ(belief.observations, 0);
 }
 
-/// The product of the prior's density and those of the rewards, integrated numerically.
+/// Integrates the product of the densities of the prior and of the rewards numerically.
 TEST(Posterior, AgreesWithAnIntegralOverTheDensities) {
   const std::uint64_t seed = 20261124;
   SCOPED_TRACE(seed);

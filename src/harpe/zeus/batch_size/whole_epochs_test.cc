@@ -7,7 +7,7 @@
 namespace harpe::zeus {
 namespace {
 
-/// By the definition: over the normal distribution, in small steps.
+/// Returns the mean by its definition: over the normal distribution, in small steps.
 double summed_whole_epochs(double mean, double deviation) {
   constexpr double kStep = 0.001;
   double sum = 0, weights = 0;

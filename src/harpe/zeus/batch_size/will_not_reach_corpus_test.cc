@@ -1,6 +1,6 @@
-// Trainings whose metric is ended early, over real curves: test_data/metric_curves.csv, which
-// scripts/train_metric_curves.py has trained. Each curve is judged for several targets and numbers
-// of epochs, with none, one and three trainings of the same task that converged.
+// Trainings ended early because of their metric, over real curves: test_data/metric_curves.csv,
+// made by scripts/train_metric_curves.py. Each curve is judged for several targets and numbers of
+// epochs, with zero, one and three converged trainings of the same task.
 
 #include <gtest/gtest.h>
 
@@ -37,7 +37,7 @@ struct Case {
   const Training& training;
   MetricTarget target;
 
-  /// The first epoch that reaches it; none: not one does.
+  /// Returns the first epoch that reaches the target, or nullopt if none does.
   std::optional<int> reached(const Training& one, int last) const {
     for (int epoch = 1; epoch <= last; ++epoch) {
       const double metric = one.metrics[static_cast<std::size_t>(epoch) - 1];
@@ -57,9 +57,9 @@ struct Case {
 };
 
 struct Tally {
-  int reach = 0, wrong = 0;   ///< trainings that do reach the target, and of them ended
-  int never = 0, ended = 0;   ///< that do not
-  double saved = 0, all = 0;  ///< epochs of these
+  int reach = 0, wrong = 0;   ///< trainings that reach the target; number of them ended
+  int never = 0, ended = 0;   ///< trainings that do not; number of them ended
+  double saved = 0, all = 0;  ///< epochs of the trainings that do not
 
   double wrong_share() const { return 1.0 * wrong / std::max(1, reach); }
   double saved_share() const { return saved / std::max(1.0, all); }
@@ -87,7 +87,7 @@ std::map<std::string, Task> read_tasks() {
   return tasks;
 }
 
-/// Quantiles of what the trainings of a task reach at best.
+/// Returns quantiles of the best metrics of the task's trainings.
 std::vector<double> targets_of(const Task& task) {
   std::vector<double> best;
   const double sign = task.higher_is_better ? 1 : -1;
@@ -107,7 +107,7 @@ std::vector<double> targets_of(const Task& task) {
   return targets;
 }
 
-/// Of the same task with another setting, by chance; up to the epoch that reached the target.
+/// Returns random trainings of the task with other settings, up to their target.
 std::vector<MetricCurve> history(const Case& one, std::size_t count, std::uint64_t seed) {
   std::vector<MetricCurve> curves;
   for (std::uint64_t i = 0; i < 200 && curves.size() < count; ++i) {
@@ -158,7 +158,7 @@ Tally tally_of(const Task& task, std::size_t others) {
   return tally;
 }
 
-/// Constants were chosen with those tasks in sight whose use is "choose".
+/// The constants were chosen with knowledge of the tasks whose use is "choose".
 struct Corpus {
   Tally choose, judge;
   std::map<std::string, Tally> tasks;
@@ -190,17 +190,17 @@ Corpus corpus_of(std::size_t others) {
   return corpus;
 }
 
-/// \param saved  at least this share of the epochs of those that never reach their target
+/// \param saved  least share of epochs saved in trainings that never reach their target
 void expect_conservative(std::size_t others, double saved) {
   const Corpus corpus = corpus_of(others);
   ASSERT_EQ(corpus.tasks.size(), 11U);
-  if (HARPE_UNDER_SANITIZERS) return;  // a sample: too few to judge by
+  if (HARPE_UNDER_SANITIZERS) return;  // a sample: too few trainings to judge
   ASSERT_GT(corpus.choose.reach, 500);
   ASSERT_GT(corpus.judge.reach, 500);
   EXPECT_LE(corpus.choose.wrong_share(), 0.01);
-  // Of these, parity jumps from the level of chance, and is the one that is ended wrongly.
+  // The only task that is wrongly ended here is parity, which jumps from the level of chance.
   EXPECT_LE(corpus.judge.wrong_share(), 0.01);
-  // A task has 108 to 210 of them: one or two more may be chance.
+  // A task has 108 to 210 such trainings: one or two more may be chance.
   for (const auto& [name, one] : corpus.tasks) EXPECT_LE(one.wrong_share(), 0.02) << name;
   EXPECT_GE(corpus.choose.saved_share(), saved);
   EXPECT_GE(corpus.judge.saved_share(), saved);

@@ -21,7 +21,7 @@ MetricCurve will_not_reach_curve(int epochs, const Metric& metric) {
   return curve;
 }
 
-/// The epoch after which it is ended; 0: it is not.
+/// Returns the epoch after which the training is ended, or 0 if it is not ended.
 int ended_after(const Metric& metric, std::vector<MetricCurve> converged,
                 const MetricTarget& target) {
   std::vector<const MetricCurve*> pointers;
@@ -43,7 +43,7 @@ double smooth(int epoch) {
 double dropping(int epoch) {
   return stuck(epoch) + (epoch > 60 ? 0.35 : 0);
 }
-/// At the level of chance until it is not.
+/// At the level of chance until epoch 60.
 double grokking(int epoch) {
   return 0.1 + 0.003 * std::sin(11.0 * epoch) + (epoch > 60 ? 0.85 : 0);
 }
@@ -67,7 +67,7 @@ TEST(WillNotReach, WhileNoneHasConvergedAJumpMayComeUntilNearTheEnd) {
 }
 
 TEST(WillNotReach, AJumpThatOthersHadIsWaitedFor) {
-  // Other batch sizes stretch the axis: this one jumps at epoch 60, that one did at 20.
+  // Other batch sizes stretch the axis: this training jumps at epoch 60, the other jumped at 20.
   const Metric grokked = [](int epoch) { return grokking(3 * epoch); };
   EXPECT_EQ(ended_after(grokking, {will_not_reach_curve(21, grokked)}, kTarget), 0);
   const Metric lower = [](int epoch) { return epoch > 60 ? 0.95 : stuck(epoch) - 0.01; };
@@ -78,19 +78,19 @@ TEST(WillNotReach, AMetricThatNeverMovedSaysNothingOfAFirstTraining) {
   const Metric same = [](int) { return 0.1; };
   EXPECT_EQ(ended_after(same, {}, kTarget), 0);
   EXPECT_GT(ended_after(same, {will_not_reach_curve(25, smooth)}, kTarget), 0);
-  // Where it is a flag in all trainings of the job, each keeps up with the others.
+  // If the metric is a flag in all trainings of the job, each keeps up with the others.
   const Metric flag = [](int epoch) { return epoch == 25 ? 1 : 0; };
   EXPECT_EQ(ended_after([](int) { return 0; }, {will_not_reach_curve(25, flag)}, kTarget), 0);
 }
 
-/// What the history of smooth curves costs: docs/zeus.md says so.
+/// The price of a history of smooth curves: see docs/zeus.md.
 TEST(WillNotReach, AJumpThatNoOtherHadIsNotForeseen) {
   const std::vector<MetricCurve> others(8, will_not_reach_curve(25, smooth));
   EXPECT_GT(ended_after(grokking, others, kTarget), 0);
 }
 
 TEST(WillNotReach, WhatKeepsUpIsNeverEnded) {
-  // Three times as slow as the one that converged.
+  // Three times as slow as the training that converged.
   const Metric slow = [](int epoch) { return smooth((epoch + 2) / 3); };
   EXPECT_EQ(ended_after(slow, {will_not_reach_curve(25, smooth)}, kTarget), 0);
 }
@@ -109,7 +109,7 @@ TEST(WillNotReach, WhatBecomesNoNumberHasDiverged) {
   const Metric from_the_start = [](int) { return kNotReachedNan; };
   EXPECT_EQ(ended_after(from_the_start, {will_not_reach_curve(25, smooth)}, kTarget),
             kMostMissing + 1);
-  // The first of its job: its metric may be one that is not measured each epoch.
+  // In the first training of a job, the metric may be one that is not measured each epoch.
   EXPECT_EQ(ended_after(from_the_start, {}, kTarget), 0);
 }
 
@@ -122,7 +122,7 @@ TEST(WillNotReach, AMetricThatIsMeasuredNowAndThenHasNotDiverged) {
     return epoch % 10 == 0 ? smooth(epoch) : kNotReachedNan;
   };
   EXPECT_EQ(ended_after(each_tenth, {will_not_reach_curve(30, each_tenth)}, kTarget), 0);
-  // Only that the target was reached is known.
+  // It is only known that the target was reached.
   const Metric at_the_end = [](int epoch) { return epoch == 20 ? 1 : kNotReachedNan; };
   EXPECT_EQ(ended_after([](int) { return kNotReachedNan; }, {will_not_reach_curve(20, at_the_end)},
                         kTarget),
@@ -134,7 +134,7 @@ RecurringJob job_of(BatchSizeAlgorithm algorithm) {
   job.id = job.id_prefix = "job";
   job.batch_sizes = {8, 16};
   job.default_batch_size = 16;
-  job.eta = 1;  // a cost is an energy
+  job.eta = 1;  // costs are energies
   job.beta = 10;
   job.target_metric = 0.9;
   job.max_power = Watts{100};
@@ -145,7 +145,7 @@ RecurringJob job_of(BatchSizeAlgorithm algorithm) {
   return job;
 }
 
-/// One training with this metric; each epoch costs the same.
+/// Runs one training with this metric. Each epoch costs the same.
 TrialVerdict train(BatchSizeOptimizer& optimizer, const Metric& metric, double epoch_cost = 1) {
   const auto given = optimizer.next(optimizer.heard());
   EXPECT_TRUE(given.ok());
@@ -169,7 +169,7 @@ TEST(WillNotReach, OnlyHarpesOwnJobsAreEnded) {
   BatchSizeOptimizer harpe(job_of(BatchSizeAlgorithm::kHarpe), {.seed = 1});
   EXPECT_EQ(train(zeus, smooth).reason, Reason::kReached);
   EXPECT_EQ(train(harpe, smooth).reason, Reason::kReached);
-  // Cheap epochs: nothing else ends it.
+  // Cheap epochs, so that nothing else ends the training.
   EXPECT_EQ(train(zeus, stuck, 0.01).reason, Reason::kMaxEpochs);
   const TrialVerdict verdict = train(harpe, stuck, 0.01);
   EXPECT_EQ(verdict.reason, Reason::kWillNotReach);
@@ -195,7 +195,7 @@ TEST(WillNotReach, TheBoundLimitsTheEpochs) {
   const TrialVerdict first = train(optimizer, smooth);
   EXPECT_EQ(first.last_epoch, 100);
   const double bound = *job.beta * first.cost;
-  // At 4 J an epoch the bound is met before the last epoch.
+  // At 4 J per epoch, the bound is reached before the last epoch.
   const auto given = optimizer.next(optimizer.heard());
   for (int epoch = 1; epoch <= 3; ++epoch) {
     const auto verdict = optimizer.report({.trial = given->trial.number,

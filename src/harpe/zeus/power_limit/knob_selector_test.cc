@@ -1,4 +1,4 @@
-// Ordered settings, and the choice among those measured.
+// Ordered settings, and the choice among measured settings.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Which limits of a batch size are worth measuring.
+// The limits of a batch size that are worth measuring.
 
 #include "harpe/zeus/power_limit/limit_plan.h"
 
@@ -23,10 +23,10 @@ const Knob& planned_limits() {
   return kLimits;
 }
 
-/// What an epoch takes with a size under a limit.
+/// Time and energy of an epoch with a size under a limit.
 using Law = std::function<Measurement(int size, double limit)>;
 
-/// A GPU that draws more with larger batches; below that, time rises ever faster.
+/// A GPU that draws more with larger batches. Under lower limits, time rises faster and faster.
 Law gpu(double drawn_by_64, double scatter, std::uint64_t seed) {
   return [=](int size, double limit) {
     const double drawn = drawn_by_64 * std::pow(size / 64.0, 0.1);
@@ -45,7 +45,7 @@ double score(const Measurement& one) {
   return kCost.of(one.time, one.energy);
 }
 
-/// Measures what is worth it with a size, in one epoch. \returns  how many
+/// Measures the worthwhile limits of a size, in one epoch. \returns  their number
 std::size_t measure(const Law& law, SizeProfile& own, const std::vector<SizeProfile>& others,
                     double epochs) {
   std::size_t count = 0;
@@ -67,7 +67,7 @@ double least_score(const Law& law, int size) {
 
 TEST(LimitPlan, TheFirstSizeBeginsWithTheHighest) {
   EXPECT_EQ(next_limit(planned_limits(), {.batch_size = 64}, {}, {.weights = kCost}), 0U);
-  // Neither does a size of which nothing was measured tell anything.
+  // A size without measurements gives no information either.
   const std::vector<SizeProfile> others{{.batch_size = 32}};
   EXPECT_EQ(next_limit(planned_limits(), {.batch_size = 64}, others, {.weights = kCost}), 0U);
 }

@@ -1,4 +1,4 @@
-// Any bytes as a profile: an error, or a profile that reads back from what is written.
+// Any bytes as a profile give an error, or a profile that can be written and read again.
 
 #include <cstdint>
 #include <cstdlib>
@@ -17,7 +17,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       again->measured_at != profile->measured_at) {
     std::abort();
   }
-  // What was read can be chosen from.
+  // A setting can be chosen from every profile that was read.
   if (!harpe::zeus::choose(profile->measurements, {}).ok()) std::abort();
   return 0;
 }

@@ -10,7 +10,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// As pydantic writes it for Zeus, but for the end of the line.
+// As pydantic writes it for Zeus, except for the end of line.
 const char* const kOfZeus =
     "{\n"
     "    \"measurements\": [\n"

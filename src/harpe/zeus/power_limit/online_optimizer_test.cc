@@ -18,10 +18,10 @@ Knob limits() {
   return power_limits({100}, {300});
 }
 
-/// Times of a step by setting and step number.
+/// Time of a step by setting and step number.
 using Times = std::function<double(std::size_t, int)>;
 
-/// Plays steps and checks after each that the whole run so far was within the budget.
+/// Plays steps and checks after each that the run so far was within the budget.
 void expect_within_budget(const OnlineOptions& options, const Times& times, int steps,
                           const std::string& what) {
   OnlineOptimizer optimizer = OnlineOptimizer::make(limits(), options).take();
@@ -47,7 +47,7 @@ TEST(OnlineOptimizer, NoTimesWithinTheWorstBreakTheBudgetAtAnyStep) {
     options.block_steps = 1 + static_cast<int>(random() % 30);
     options.settle_steps = static_cast<int>(random() % 6);
     const double worst = options.worst_slowdown;
-    // Well-behaved for a while, then as slow as can be; or by chance; or better, until trusted.
+    // Good for a while, then the worst; or the worst at random; or alternating, to gain trust.
     const int turn = static_cast<int>(random() % 2000);
     const double share = uniform();
     const Times times = [&](std::size_t setting, int step) -> double {
@@ -104,7 +104,7 @@ TEST(OnlineOptimizer, FindsTheBestSettingOfANoisyJobWithFewSwitches) {
     int at_best = 0;
     for (int step = 0; step < 20'000; ++step) {
       const std::size_t setting = optimizer.next(last);
-      // A triangle of deviation 2 %.
+      // A triangular distribution with a deviation of 2 %.
       const double noise = 1 + 0.02 * std::sqrt(6.0) *
                                    (static_cast<double>(random() >> 11) * 0x1.0p-53 +
                                     static_cast<double>(random() >> 11) * 0x1.0p-53 - 1);

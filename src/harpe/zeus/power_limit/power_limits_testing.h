@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// For tests: the knob of the power limits that Zeus tries.
+/// The knob of the power limits that Zeus tries, for tests.
 
 #include <utility>
 #include <vector>

@@ -1,4 +1,4 @@
-// Time and power under settings that were not measured.
+// Time and power under unmeasured settings.
 
 #include "harpe/zeus/power_limit/setting_model.h"
 

@@ -17,7 +17,7 @@ namespace {
 
 using ActionKind = KnobAction::Kind;
 
-/// A job that draws 260 W at most, in steps that scatter; drives a profiler.
+/// A job that drives a profiler, draws at most 260 W, and has steps that scatter.
 class NoisyJob {
  public:
   /// Limits below `knee` W cost time, to the power `exponent`.
@@ -26,7 +26,7 @@ class NoisyJob {
 
   double mean_time(double limit) const { return std::pow(std::max(1.0, knee_ / limit), exponent_); }
 
-  /// Steps until the profiler is done, at most `most`; epochs of `epoch` steps, 0: none.
+  /// Runs steps until the profiler is done, at most `most`; epochs of `epoch` steps, 0 for none.
   int run(SettingProfiler& profiler, int epoch, int most) {
     carry_out(profiler, profiler.start());
     for (int step = 1; step <= most; ++step) {
@@ -47,7 +47,7 @@ class NoisyJob {
   }
 
  private:
-  /// Box and Muller (1958).
+  /// Returns a normal variate (Box and Muller, 1958).
   double normal() {
     const double u = (static_cast<double>(random_() >> 11) + 1) * 0x1.0p-53;
     const double v = static_cast<double>(random_() >> 11) * 0x1.0p-53;
@@ -125,7 +125,7 @@ TEST(SettingProfiler, EndsAWindowEarlyWhereStepsAgree) {
 }
 
 TEST(SettingProfiler, DoesNotEndAWindowTooShortForEnergyCounters) {
-  // Steps of 1 s and more all agree: only the least time holds windows open.
+  // Steps of 1 s and more all agree, so that only the least time keeps windows open.
   NoisyJob job(1, 0);
   SettingProfiler profiler = SettingProfiler::make(profiled_limits(), {.min_time = {25}}).take();
   job.run(profiler, 0, 10'000);
@@ -174,7 +174,7 @@ TEST(SettingProfiler, ChoosesOnlyMeasuredSettingsWithinAMaximumSlowdown) {
     const std::size_t choice = *profiler.choice();
     ASSERT_TRUE(profiler.measured()[choice].has_value());
     EXPECT_LE(job.mean_time(profiler.knob()[choice]), slowdown * (1 + 1e-9));
-    // The next lower one breaks it: nothing better was left out.
+    // The next lower limit exceeds the bound, so no better limit was missed.
     if (choice + 1 < profiler.knob().size()) {
       EXPECT_GT(job.mean_time(profiler.knob()[choice + 1]), slowdown);
     }
@@ -200,7 +200,7 @@ TEST(SettingProfiler, WorksOnClocks) {
   EXPECT_FALSE(SettingProfiler::make(clocks, {}).ok()) << "the cost needs a highest power";
   SettingProfiler profiler =
       SettingProfiler::make(clocks, {.selector = {.max_power = {400}}}).take();
-  // Three quarters of a step slow with the clock; power is static plus a power of the clock.
+  // Three quarters of a step scale with the clock. Power is static plus a power of the clock.
   const auto at = [](double clock) {
     const double speed = clock / 1410, time = 0.25 + 0.75 / speed;
     return Measurement{clock, {time}, {time * (90 + 310 * std::pow(speed, 2.4))}};
@@ -265,7 +265,7 @@ TEST(DriftDetector, ReportsWhatLastsAndNotAStraggler) {
 
 TEST(SettingProfiler, OtherBatchSizesSayWhichLimitsAreWorthMeasuring) {
   const Knob knob = power_limits({100}, {300}, {10});
-  constexpr double kHighest = 260;  // W that the job draws
+  constexpr double kHighest = 260;  // W drawn by the job
   double windows_alone = 0, windows = 0;
   for (unsigned seed = 1; seed <= 20; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
@@ -274,7 +274,7 @@ TEST(SettingProfiler, OtherBatchSizesSayWhichLimitsAreWorthMeasuring) {
     auto alone = SettingProfiler::make(knob, options).take();
     job.run(alone, 0, 2000);
     windows_alone += static_cast<double>(alone.order().size());
-    // The same job with half the batch: all limits measured, in steps of half the time.
+    // The same job with half the batch: all limits are measured, and steps take half the time.
     SizeProfile other{.batch_size = 32};
     for (const double limit : knob.settings()) {
       const double time = job.mean_time(limit) / 2;
@@ -296,7 +296,7 @@ TEST(SettingProfiler, OtherBatchSizesSayWhichLimitsAreWorthMeasuring) {
   EXPECT_LT(windows, 0.8 * windows_alone) << "windows " << windows << " for " << windows_alone;
 }
 
-// 230 W is 3.1 % slower; windows of steps that scatter by 1 % may say 2.9 %.
+// 230 W is 3.1 % slower. Windows of steps that scatter by 1 % may measure 2.9 %.
 TEST(SettingProfiler, ACautiousOneKeepsTheBoundWithTheErrorOfItsWindows) {
   const auto beyond = [](bool cautious) {
     int count = 0;

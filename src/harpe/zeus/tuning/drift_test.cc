@@ -1,5 +1,5 @@
-// A run whose steps drift, in played time and with a real file of steps: what is claimed holds the
-// truth, and the bound on the slowdown holds over the whole run.
+// A run whose steps drift, in simulated time and with a real file of steps: the claimed saving
+// covers the truth, and the bound on the slowdown holds over the whole run.
 
 #include <gtest/gtest.h>
 
@@ -27,17 +27,16 @@ namespace {
 
 constexpr double kTick = 0.005, kIdlePower = 60;
 
-/// What a step is like.
+/// Properties of a step.
 struct Step {
   double time = 0.1;       ///< s at the highest setting
   double power = 280;      ///< W of the GPU without a limit
   double knee = 290;       ///< limits below it, in W, cost time
   double stall = 0;        ///< s after it without work on the GPU
-  bool is_written = true;  ///< its line is flushed; otherwise it is with the next one that is
+  bool is_written = true;  ///< its line is flushed; if not, the next flush includes it
 };
 
-/// A job of one GPU under power limits, the file it writes, and what it would have used without
-/// any limit.
+/// A job of one GPU under power limits, the file it writes, and its consumption without a limit.
 class DriftingJob final : public KnobSetter, public WindowMeter {
  public:
   explicit DriftingJob(std::uint64_t seed) : random_(seed) { energy_.emplace_back(now_, 0); }
@@ -56,7 +55,7 @@ class DriftingJob final : public KnobSetter, public WindowMeter {
   }
   bool settled(Instant at) const override { return now_ - at >= 0.15_s; }
   void settle(Instant) override {}
-  /// An energy counter's error is that of its 0.02 s.
+  /// The error of an energy counter is the energy of its 0.02 s.
   Result<MeteredWindow> end(Instant at) override {
     const double error = 0.02 * 250;
     const double joules = energy_until(at) - energy_until(*window_) + error / 2 * normal_(random_);
@@ -92,7 +91,7 @@ class DriftingJob final : public KnobSetter, public WindowMeter {
       look(tuner);
     }
   }
-  /// As TuningRun does.
+  /// Polls the file and the tuner like TuningRun.
   void look(Tuner& tuner) {
     const std::vector<StepEvent> events = file_.poll(now_);
     if (const auto trouble = file_.take_trouble()) {
@@ -187,7 +186,7 @@ constexpr std::array<const char*, kKinds> kNames{
 
 void add_drift(Course& course, Kind kind, const std::shared_ptr<Draw>& draw) {
   const int steps = course.steps;
-  // Half of the changes are of what limits cost, too.
+  // Half of the changes also change the cost of limits.
   const double knee = draw->chance(0.5) ? draw->between(200, 320) : course.usual.knee;
   const auto before = course.drift;
   const auto add = [&](std::function<void(Step&, int)> more) {

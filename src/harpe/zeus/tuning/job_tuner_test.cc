@@ -1,5 +1,5 @@
-// Tuners in the processes of one job, here threads: they decide alike, by what all of them
-// measured.
+// Tuners in the processes of one job, here threads: they make the same decisions, from the
+// measurements of all processes.
 
 #include <gtest/gtest.h>
 
@@ -17,8 +17,8 @@
 namespace harpe::zeus {
 namespace {
 
-/// Reductions over threads. One that waits for others in vain hangs, as those of a job do: the
-/// test's time limit tells.
+/// Reductions over threads. If a thread does not take part, the others hang, as in a job, until the
+/// test's time limit.
 class Meeting {
  public:
   explicit Meeting(int processes) : all_(processes), values_(static_cast<std::size_t>(processes)) {}
@@ -74,7 +74,7 @@ class JobTunerTest : public ::testing::Test {
     }
   }
 
-  /// Each process runs what it is to do, in a thread of its own.
+  /// Runs `work` of each process in its own thread.
   template <class Work>
   std::vector<TuningResult> run(Work work, TunerOptions options = {.selector = kBound}) {
     std::vector<TuningResult> results(kProcesses);
@@ -109,7 +109,7 @@ class JobTunerTest : public ::testing::Test {
 };
 
 TEST_F(JobTunerTest, AllChooseTheSameByTheSumOfEnergiesAndTheLongestTime) {
-  // One process's GPU gains of lower limits, and is the only one that is slowed down by them.
+  // One process's GPU gains from lower limits, and is the only GPU that they slow down.
   for (const unsigned i : {1U, 2U}) {
     jobs_[i]->most_power = 120;
     jobs_[i]->exponent = 0;
@@ -166,7 +166,7 @@ TEST_F(JobTunerTest, WhereOneCanSetNoMoreAllEndAndNoneIsLeftSlow) {
 TEST_F(JobTunerTest, AReductionThatFailsEndsTheTuningWhereItFails) {
   const auto results = run([this](Tuner& tuner, SimulatedJob& job, std::size_t i) {
     job.run(tuner, 15);
-    peers_[i]->breaks = true;  // as a network that is gone does for all
+    peers_[i]->breaks = true;  // like a network failure, which affects all processes
     job.run(tuner, 100);
     EXPECT_EQ(job.setting(), 300);
   });
@@ -191,7 +191,7 @@ TEST_F(JobTunerTest, AnEarlierRunIsUsedWhereAllKnowIt) {
     EXPECT_TRUE(result.from_profile);
     EXPECT_EQ(result.profilings, 0);
   }
-  // Where the file is on the disk of one node alone, all profile.
+  // If the file is on the disk of only one node, all processes profile.
   std::vector<TuningResult> results(kProcesses);
   std::vector<std::jthread> threads;
   for (std::size_t i = 0; i < kProcesses; ++i) {

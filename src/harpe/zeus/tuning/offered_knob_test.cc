@@ -1,4 +1,4 @@
-// Which settings there are to try.
+// The settings to try.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

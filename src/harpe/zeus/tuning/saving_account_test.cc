@@ -1,4 +1,4 @@
-// What a run saved against its highest setting, by looks at that.
+// The saving of a run against its highest setting, from looks at that setting.
 
 #include "harpe/zeus/tuning/saving_account.h"
 
@@ -9,7 +9,7 @@
 namespace harpe::zeus {
 namespace {
 
-/// Steps of 0.1 s and `joules` each, the first `unmeasured` of them in no window.
+/// Adds steps of 0.1 s and `joules` each, the first `unmeasured` of them outside of windows.
 void visit(SavingAccount& account, std::size_t setting, int steps, double joules,
            int unmeasured = 0) {
   for (int i = 0; i < steps; ++i) account.step(setting, 0.1_s);
@@ -35,7 +35,7 @@ TEST(SavingAccount, StepsThatBecomeShorterUnderEverySettingAreNoSaving) {
   SavingAccount account;
   visit(account, 0, 40, 30);
   visit(account, 1, 200, 20);
-  // Half as long, as a window and as time.
+  // Steps of half the time, also in their window.
   for (int i = 0; i < 200; ++i) account.step(1, 0.05_s);
   account.add(1, {.steps = 200, .time = 10_s, .energy = 2000_J, .error = 4_J});
   EXPECT_NEAR(account.saving({}).saved.value, 200 * 10 + 200 * 5, 1e-6);
@@ -51,7 +51,7 @@ TEST(SavingAccount, LooksThatDisagreeWidenTheBar) {
     return account.saving({});
   };
   const Saving steady = saving(30), moved = saving(24);
-  // The truth is from 200 * 10 + 200 * 4 to 200 * 4 + 200 * 4.
+  // The true saving is between 200 * 10 + 200 * 4 and 200 * 4 + 200 * 4.
   EXPECT_NEAR(moved.saved.value, 2200, moved.error.value);
   EXPECT_LT(moved.saved.value, steady.saved.value);
   EXPECT_GT(moved.error.value, 5 * steady.error.value);
@@ -81,7 +81,7 @@ TEST(SavingAccount, LinesThatAreNoStepsClaimNothing) {
   visit(account, 0, 40, 30);
   visit(account, 1, 200, 20);
   const double honest = account.saving({}).saved.value;
-  // Thirty million at once take no time.
+  // Thirty million steps at once take no time.
   account.step(1, 0.001_s);
   account.add(1, {.steps = 30'000'000, .time = 1_s, .energy = 200_J, .error = 1_J});
   visit(account, 0, 40, 30);

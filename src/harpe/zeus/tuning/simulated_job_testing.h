@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// A job in simulated time, whose GPUs answer late as energy counters do, for tests of tuners.
+/// A job in simulated time for tests of tuners. Its GPUs answer late, like energy counters.
 
 #include <gtest/gtest.h>
 
@@ -66,7 +66,7 @@ class SimulatedJob final : public KnobSetter, public WindowMeter {
   double energy_of(double limit) const { return time_of(limit) * power_of(limit); }
   double setting() const { return knob_[setting_]; }
 
-  /// Runs steps; a tuner is polled every 5 ms, and after the end until it waits for nothing.
+  /// Runs steps. The tuner is polled every 5 ms, and after the end until it waits for nothing.
   void run(Tuner& tuner, int steps, int epoch = 0) {
     for (int i = 1; i <= steps; ++i) {
       tuner.on({StepEvent::Kind::kStep, seen(now_)});
@@ -90,7 +90,7 @@ class SimulatedJob final : public KnobSetter, public WindowMeter {
 
   double base = 0.2;  ///< s of a step without a limit
   double knee = 290, exponent = 0.5, most_power = 280;
-  std::int64_t look_ns = 1;  ///< steps are seen at multiples of it
+  std::int64_t look_ns = 1;  ///< steps are seen at multiples of this
   bool refuses = false;
   int sets = 0;
   std::map<double, int> steps_at;

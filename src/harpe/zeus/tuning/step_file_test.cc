@@ -1,4 +1,4 @@
-// The file of steps: what is read of it, and what programs may do to it.
+// The file of steps: the steps that are read from it, and ways in which programs may change it.
 
 #include "harpe/zeus/tuning/step_file.h"
 
@@ -135,7 +135,7 @@ TEST_F(StepFileTest, CountsAProgramThatWritesOverItsOneLine) {
   for (int i = 0; i < 5; ++i) {
     write("\n", std::ios::trunc);
     std::filesystem::last_write_time(file_.path(), changed += std::chrono::milliseconds(10));
-    // Seen to be no append at the look after.
+    // Only a second look recognises that this was not an append.
     EXPECT_EQ(steps() + steps(), 1U) << i;
   }
 }
@@ -149,7 +149,7 @@ TEST_F(StepFileTest, AnAppendThatIsHalfDoneIsNoFileWrittenOver) {
     write("\n");
     EXPECT_EQ(steps(), 1U) << i;
   }
-  // Also where the writer is held up in between.
+  // Even if the writer is delayed in between.
   for (int look = 0; look < 3; ++look) {
     std::filesystem::last_write_time(file_.path(), changed += std::chrono::milliseconds(10));
     EXPECT_EQ(steps(), 0U);
@@ -157,10 +157,10 @@ TEST_F(StepFileTest, AnAppendThatIsHalfDoneIsNoFileWrittenOver) {
   EXPECT_EQ(file_.restarts(), 0U);
 }
 
-/// What the looks found wrong.
+/// Collects the troubles that looks find.
 class StepTroubleTest : public StepFileTest {
  protected:
-  /// Looks every 5 ms for so long, after writing.
+  /// Writes lines, then looks every 5 ms for `seconds`. Returns the troubles found.
   std::string look(double seconds, int lines = 0) {
     if (lines > 0) write(std::string(static_cast<std::size_t>(lines), '\n'));
     std::string found;

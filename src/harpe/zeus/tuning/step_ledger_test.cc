@@ -1,4 +1,4 @@
-// What steps cost under each setting.
+// The cost of steps under each setting.
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// Any bytes as the file of steps: however they are cut, the same events; never more than lines.
+// Any bytes as the file of steps: cutting them does not change the events, at most one per line.
 
 #include <algorithm>
 #include <cstdint>

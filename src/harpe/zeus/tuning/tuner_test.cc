@@ -35,7 +35,7 @@ TEST(Tuner, FindsTheCheapestSettingWithinTheBoundAndSaysTruly) {
     EXPECT_TRUE(result.failure.empty()) << result.failure;
     ASSERT_TRUE(result.decided && result.choice);
     const double limit = result.knob[*result.choice];
-    // 240 W is 9.9 % slower: a mean that errs by 0.5 % may say more than 10 %.
+    // 240 W is 9.9 % slower. A mean with an error of 0.5 % may exceed 10 %.
     EXPECT_GE(limit, 240);
     EXPECT_LE(limit, 260);
     EXPECT_TRUE(job.setting() == limit || job.setting() == 300) << "or in a look";
@@ -57,7 +57,7 @@ TEST(Tuner, FindsTheCheapestSettingWithinTheBoundAndSaysTruly) {
 
 // Of 72,000 such jobs, 10 were more than 5 % above the best, by one setting each (seeds 42 and
 // 1086979370 have one): windows erred by 1 %, or the trials reached their limit of steps first. So
-// one such job in a run of the test is no failure; two are (4 runs in 100,000 by chance).
+// one such job in a run of the test is accepted, two are not (4 runs in 100,000 by chance).
 TEST(Tuner, OfManyJobsTheChoiceIsNearTheBestOneAllowed) {
   const unsigned seed = std::random_device{}();
   SCOPED_TRACE("seed " + std::to_string(seed));
@@ -81,7 +81,7 @@ TEST(Tuner, OfManyJobsTheChoiceIsNearTheBestOneAllowed) {
     tuner->start();
     job.run(*tuner, 900);
     job.end(*tuner);
-    // By the truth, of settings that keep the bound by more than windows err.
+    // By true values, among settings that keep the bound by more than the error of windows.
     const auto slowdown = [&](double limit) { return job.time_of(limit) / job.time_of(300); };
     double best = job.energy_of(300);
     for (const double limit : job.knob().settings()) {
@@ -111,11 +111,11 @@ TEST(Tuner, EpochsShorterThanAWindowLoseNothing) {
   const double limit = result.knob[*result.choice];
   EXPECT_GE(limit, 240);
   EXPECT_LT(limit, 300);
-  // No validation is in what a step costs.
+  // The cost of a step includes no validation.
   EXPECT_NEAR(result.costs[*result.choice].time.value, job.time_of(limit), 0.01 * job.base);
 }
 
-// A pause ends the window of a look while its energy is not known yet.
+// A pause ends the window of a look before its energy is known.
 TEST(Tuner, PausesInLooksLoseNoWindow) {
   for (unsigned seed = 1; seed <= 4; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
@@ -204,7 +204,7 @@ TEST(Tuner, ShortStepsThatAreSeenInTicksAreNoDrift) {
 
 TEST(Tuner, ASettingThatBreaksItsPromiseIsLeftForAHigherOne) {
   SimulatedJob job;
-  // 200 W is 20.4 % slower, but a window said 16.5 %; 220 W is 14.8 % slower.
+  // 200 W is 20.4 % slower, but a window measured 16.5 %. 220 W is 14.8 % slower.
   const std::vector<Measurement> known = {{300, {0.2}, {56}}, {200, {0.2 * 1.165}, {46}}};
   auto tuner = tuner_for(
       job, {.selector = {.kind = Selector::Kind::kEnergy, .most_slowdown = 1.17}, .known = known});

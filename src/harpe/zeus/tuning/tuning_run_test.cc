@@ -1,4 +1,4 @@
-// The thread beside a job: whatever the job wrote is heard, and the end is orderly.
+// The thread beside a job: it handles everything that the job wrote, and ends in order.
 
 #include "harpe/zeus/tuning/tuning_run.h"
 

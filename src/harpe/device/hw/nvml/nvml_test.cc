@@ -1,4 +1,4 @@
-// NVML as Harpe uses it, over a library that answers as told (scripted_nvml.cc).
+// Harpe's use of NVML, over a scripted library (scripted_nvml.cc).
 
 #include "harpe/device/hw/nvml/nvml.h"
 
@@ -178,7 +178,7 @@ TEST(Nvml, PowerUsageStandsInForMissingFields) {
   const auto ampere = open_first(SCRIPTED_NVML);
   EXPECT_DOUBLE_EQ(ampere->instant_power()->value, 250.5);
   EXPECT_DOUBLE_EQ(ampere->average_power()->value, 250.5);
-  // On GA100 and before Ampere it is no average.
+  // On GA100 and before Ampere the value is not an average.
   script.value("ga100", 1);
   EXPECT_EQ(open_first(SCRIPTED_NVML)->average_power().error().code, ErrorCode::kNotSupported);
   script.value("ga100", 0);

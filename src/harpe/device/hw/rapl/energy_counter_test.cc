@@ -1,4 +1,4 @@
-// What is counted is what was used, however the counter wraps and whenever it is read.
+// The counted energy is the used energy, for any wraps of the counter and any reading times.
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 namespace harpe::device {
 namespace {
 
-constexpr std::uint64_t kRange = 262'143'328'850;  // a common one: 262 kJ
+constexpr std::uint64_t kRange = 262'143'328'850;  // a common range: 262 kJ
 
 /// A package that draws changing power, and the counter that its driver shows.
 struct Package {
@@ -39,7 +39,7 @@ TEST(EnergyCounter, CountsExactlyWhateverTheScheduleOfReadsUpToOneWrapApart) {
     counter.add(package.shown_uj, package.now);
     for (int read = 0; read < 200; ++read) {
       const Watts power{uniform(random, 0, 600)};
-      // 262 kJ at 600 W last 437 s.
+      // At 600 W, 262 kJ last 437 s.
       package.run({uniform(random, 0, 430)}, power, kRange);
       const Joules total = counter.add(package.shown_uj, package.now);
       ASSERT_NEAR(total.value, static_cast<double>(package.used_uj) * 1e-6, 1e-3);
@@ -53,8 +53,8 @@ TEST(EnergyCounter, ANewStartIsNoWrapAndCountsNothingThatWasNotUsed) {
     std::mt19937_64 random(seed);
     Package package;
     EnergyCounter counter(kRange);
-    // Far enough from both ends of the range: a wrap would take over 2 kW for the second, and what
-    // is used after a new start does not reach the value before it.
+    // Far enough from both ends of the range: a wrap would need over 2 kW for the second, and the
+    // energy used after a new start does not reach the value before it.
     package.shown_uj = kRange / 4 + random() % (kRange / 4);
     counter.add(package.shown_uj, package.now);
     const auto new_start = static_cast<int>(random() % 50);

@@ -1,4 +1,4 @@
-// Whatever the files say, a total never falls, and names read are names written.
+// For any file contents, totals never fall, and names that are read can be written and read again.
 
 #include <cstdint>
 #include <cstdlib>
@@ -18,7 +18,7 @@ void check_name(std::string_view text) {
 
 }  // namespace
 
-/// A range, then readings a second apart, one a line.
+/// Input: a range, then readings a second apart, one per line.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   std::string_view text(reinterpret_cast<const char*>(data), size);
   check_name(text);

@@ -1,4 +1,4 @@
-// CPU energy over trees as Linux shows them, made in a temporary directory.
+// CPU energy from directory trees like those of Linux, made in a temporary directory.
 
 #include "harpe/device/hw/rapl/rapl.h"
 
@@ -61,7 +61,7 @@ TEST_F(RaplTree, PackagesComeInOrderWithTheirMemory) {
   put("intel-rapl:0/intel-rapl:0:1/energy_uj", "5000000\n");
   const Result<CpuEnergy> energy = devices.cpus[0]->total_energy();
   ASSERT_TRUE(energy.ok());
-  EXPECT_DOUBLE_EQ(energy->package.value, 30);  // core is part of it and not added
+  EXPECT_DOUBLE_EQ(energy->package.value, 30);  // core is part of the package and not added
   EXPECT_DOUBLE_EQ(energy->dram->value, 3);
 }
 
@@ -87,7 +87,7 @@ TEST_F(RaplTree, DiesAreMeteredEachInOrderOfNumber) {
 TEST_F(RaplTree, APackageOverTwoKindsOfRegistersCountsOnce) {
   zone("intel-rapl-mmio:0", "package-0", "999");
   zone("intel-rapl:0", "package-0", "1000000");
-  // The class directory lists what lies below the control type as well.
+  // The class directory also lists the zones below the control type.
   zone("intel-rapl/intel-rapl:0", "package-0", "1000000");
   const RaplDevices devices = open();
   ASSERT_EQ(devices.cpus.size(), 1U);
@@ -117,7 +117,7 @@ TEST_F(RaplTree, AWrapIsCountedAndANewStartIsNot) {
   put("intel-rapl:0/energy_uj", "99671150");
   EXPECT_DOUBLE_EQ(devices.cpus[0]->total_energy()->package.value, 100);
   clock_.advance(1_s);
-  put("intel-rapl:0/energy_uj", "1000000");  // a wrap in one second would have taken 262 kW
+  put("intel-rapl:0/energy_uj", "1000000");  // a wrap in one second would need 262 kW
   EXPECT_DOUBLE_EQ(devices.cpus[0]->total_energy()->package.value, 101);
 }
 

@@ -1,4 +1,4 @@
-// Whatever a table of clocks says, clocks rise and can be written and read again.
+// From any table of clocks, the clocks that are read rise, and can be written and read again.
 
 #include <cstdint>
 #include <cstdlib>

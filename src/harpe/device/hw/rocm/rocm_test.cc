@@ -1,5 +1,5 @@
-// AMD GPUs as Harpe uses them, over libraries that answer as told (scripted_amd.cc) and trees of
-// sysfs as the kernel documents them. No AMD GPU was at hand to check either.
+// Harpe's use of AMD GPUs, over scripted libraries (scripted_amd.cc) and sysfs trees as the kernel
+// documents them. Neither was checked on an AMD GPU.
 
 #include "harpe/device/hw/rocm/rocm.h"
 
@@ -19,7 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 
-/// Calls back when a caller sleeps: what happens meanwhile.
+/// Calls `meanwhile` when a caller sleeps, for events during the sleep.
 class CallingClock final : public Clock {
  public:
   Instant now() const override { return now_; }
@@ -228,7 +228,7 @@ TEST(AmdLibraries, NoneAndOthersAreStates) {
   EXPECT_THAT(none.state.detail, HasSubstr("libharpe-no.so and libharpe-nor.so not found"));
   const RocmDevices other = open_rocm("libc.so.6", "", "/nowhere", clock);
   EXPECT_THAT(other.state.detail, HasSubstr("not AMD SMI"));
-  // The second library serves where the first cannot.
+  // The second library is used if the first does not work.
   const RocmDevices second = open_rocm("libc.so.6", SCRIPTED_ROCM_SMI, "/nowhere", clock);
   EXPECT_EQ(second.state.detail, "ROCm SMI");
 }

@@ -23,7 +23,7 @@ SimulatedGpuSpec exact(std::string_view name) {
   return spec;
 }
 
-/// A GPU alone, with work of its own model.
+/// A single GPU with work from its own model.
 struct Bench {
   SimulatedGpuSpec spec;
   SimulatedGpuState state;
@@ -42,7 +42,7 @@ struct Bench {
   double power() const { return true_power(spec, tables, state); }
 };
 
-/// Controls and loads at random times.
+/// Random controls and loads at random times.
 class Script {
  public:
   Script(unsigned seed, std::int64_t length) {
@@ -96,7 +96,7 @@ TEST(Advance, InOneStepOrInManyGivesTheSame) {
         bench.to(std::min(at, until));
       }
     });
-    // A limit that is just reached may be met a tick of the controller sooner or later.
+    // If a limit is just reached, the controller may act one tick earlier or later.
     EXPECT_NEAR(parts.state.energy_j / whole.state.energy_j, 1, 5e-4) << name;
     EXPECT_NEAR(parts.state.temperature_c, whole.state.temperature_c, 0.01) << name;
     EXPECT_NEAR(parts.state.clock_mhz, whole.state.clock_mhz, 0.2) << name;
@@ -120,7 +120,7 @@ TEST(Advance, TheSameHistoryGivesTheSameBytes) {
 TEST(Energy, IsTheIntegralOfPower) {
   Bench bench(exact("a100-sxm"));
   double integral = 0;
-  // Midpoint rule; where the clock jumps between two looks it is off by a look.
+  // Midpoint rule. If the clock jumps within a step, the sum is off by one step.
   Script(5, 20 * kSecond).play(bench, [&](Bench& b, std::int64_t until) {
     while (b.state.time_ns < until) {
       const std::int64_t step = std::min<std::int64_t>(kMs / 2, until - b.state.time_ns);
@@ -176,14 +176,14 @@ TEST(InstantPower, SeesOnlyTheWindowOfTheSensor) {
   spec.leakage = 0;
   Bench bench(spec);
   bench.lock(1200, 1200);
-  // Samples end at 81 ms and look back 25 ms. Work of 50 ms that ends before the window is missed.
+  // Samples end at 81 ms and cover 25 ms. Work of 50 ms that ends before the window is missed.
   bench.to(kSecond + 100 * kMs);
   bench.load(1);
   bench.to(kSecond + 150 * kMs);
   bench.load(0);
   bench.to(kSecond + 190 * kMs);
   EXPECT_NEAR(visible_instant_power(bench.spec, bench.state), spec.idle_power_w, 1e-6);
-  // Work that fills the window alone is seen as if it always ran.
+  // Work that fills only the window looks as if it always ran.
   bench.to(kSecond + 255 * kMs);
   bench.load(1);
   const double busy = bench.power();
@@ -226,7 +226,7 @@ TEST(PowerLimit, IsNeverPassedForLong) {
     std::mt19937 random(4);
     for (int i = 0; i < 20; ++i) {
       const GpuModel& gpu = bench.spec.gpu;
-      // At its lowest clock under power a GPU may draw more than a very low limit.
+      // At its lowest throttled clock a GPU may draw more than a very low limit.
       const double floor = demanded_power(gpu, std::max(gpu.throttle_floor, gpu.min_clock).value /
                                                    static_cast<double>(gpu.max_clock.value)) *
                            1.1;
@@ -265,7 +265,7 @@ TEST(Heat, TakesTheClockAndSaysSo) {
   EXPECT_LT(bench.state.temperature_c, spec.hardware_slowdown_c);
   EXPECT_LT(bench.state.clock_mhz, spec.gpu.max_clock.value - 50);
   EXPECT_EQ(bench.state.reasons & EventReasons::kSoftwareThermal, EventReasons::kSoftwareThermal);
-  spec.slowdown_c = 95;  // nothing slows it in time, so that the hardware must
+  spec.slowdown_c = 95;  // too high to slow the GPU in time, so the hardware must
   spec.hardware_slowdown_c = 96;
   spec.ambient_c = 75;
   Bench hot(spec);
@@ -340,7 +340,7 @@ TEST(ClockSwitch, ManyAssignmentsAtOnceEndAtTheLast) {
 
 TEST(LongGaps, AreCheapAndRight) {
   Bench hot(exact("a40"));
-  hot.spec.ambient_c = 66;  // keeps it throttled by heat
+  hot.spec.ambient_c = 66;  // keeps the GPU throttled by heat
   hot.load(1);
   hot.to(24LL * 3600 * kSecond);
   EXPECT_NEAR(hot.state.energy_j / (hot.power() * 24 * 3600), 1, 0.01);

@@ -86,7 +86,7 @@ TEST_F(SharedSimulation, SurvivesProcessesKilledAtAnyPoint) {
                                                {{210}, {900 + i % 30 * 15}});
       }
     });
-    // Real time: anywhere in what it does.
+    // Real time, so that the process is killed at any point of its loop.
     usleep(std::uniform_int_distribution(500, 8000)(random));
     kill(child, SIGKILL);
     ASSERT_EQ(waitpid(child, nullptr, 0), child);

@@ -1,5 +1,5 @@
-// Reads any bytes as a simulation; what is accepted can be simulated for an hour with load and
-// stays finite.
+// Any bytes are read as a simulation. If they are accepted, it can run for an hour with load and
+// its state stays finite.
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>

@@ -63,7 +63,7 @@ TEST(SimulationConfig, KnowsTheModelsOfSyntheticProfiles) {
   for (const GpuModel& gpu : gpu_models()) {
     const auto config =
         parse_simulation("[[gpu]]\nmodel = \"" + std::string(gpu.name) + "\"\n", "s.toml");
-    if (gpu.name == "mi300x") {  // NVML is not its driver's library
+    if (gpu.name == "mi300x") {  // its driver has no NVML
       ASSERT_FALSE(config.ok());
       EXPECT_THAT(config.error().text(), HasSubstr("there is no simulated mi300x, only its model"));
       continue;

@@ -18,7 +18,7 @@ std::shared_ptr<Simulation> simulation(const std::string& toml, Clock& clock) {
 
 const std::string kQuiet = "noise = 0\ngain = 1\n";
 
-/// Seconds and joules of a work.
+/// Seconds and joules of one `SimulatedWork`.
 struct Cost {
   double seconds, joules;
 };
@@ -37,7 +37,7 @@ TEST(Simulation, FollowsThePowerLimitSweepOfAnA40) {
   ManualClock clock;
   auto sim = simulation("[[gpu]]\nmodel = \"a40\"\n" + kQuiet, clock);
   auto gpu = sim->gpu(0);
-  // An eighth of it at each limit, on a GPU that has been at it for a while.
+  // An eighth of the training at each limit, on a GPU that has been busy for a while.
   const SimulatedWork training = sim->model_work(0, 23.947_s / 8, 0.155);
   for (const auto& [limit, seconds, joules] : kSweep) {
     ASSERT_TRUE(gpu->set_power_limit({limit}).ok());
@@ -67,7 +67,7 @@ TEST(Simulation, RunsWorkAtTheClockInForce) {
   }
 }
 
-/// A clock that counts sleeps until a moment that has passed, each of which it lets take 1 ms.
+/// A clock that counts sleeps until a time in the past. Each of these sleeps takes 1 ms.
 class CountingClock final : public Clock {
  public:
   explicit CountingClock(Instant start) : now_(start) {}
