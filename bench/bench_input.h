@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// Inputs of the benchmarks: the measured GPT-3 profile where it is at hand, else a synthetic one,
-/// stretched to any number of stages.
+/// Inputs of the benchmarks: the measured GPT-3 profile if it is available, otherwise a synthetic
+/// profile, stretched to any number of stages.
 
 #include <cstdio>
 #include <ctime>
@@ -18,7 +18,7 @@ inline std::filesystem::path measured_profile(const std::string& model) {
   return measured_data() / "sosp24/emulation" / (model + "_a100-sxm.csv");
 }
 
-/// The measured profile of 8 stages, or a synthetic one; says which.
+/// Returns the measured profile of 8 stages, or a synthetic one, and prints which.
 inline Profile base_profile(const std::string& model) {
   const auto path = measured_profile(model);
   if (std::filesystem::exists(path)) {
@@ -29,8 +29,9 @@ inline Profile base_profile(const std::string& model) {
   return synthesize({}).value();
 }
 
-/// The same for any number of stages: the last stage stays the last, the others repeat. With
-/// `unequal`, stage s takes 0 to 4 % more time and energy, so that no two neighbours are alike.
+/// Returns the profile stretched to any number of stages: the last stage stays last, the others
+/// repeat. With `unequal`, stage s takes 0 to 4 % more time and energy, so that no two neighbours
+/// are equal.
 inline Profile stretched(const Profile& profile, int stages, bool unequal) {
   std::vector<InstructionProfile> entries;
   for (int stage = 0; stage < stages; ++stage) {
@@ -50,8 +51,8 @@ inline Profile stretched(const Profile& profile, int stages, bool unequal) {
   return profile.with_entries(std::move(entries));
 }
 
-/// CPU time of this process, all of whose work is on one thread: what else runs on the machine
-/// counts little.
+/// CPU time of this process. All its work is on one thread, so other load on the machine has little
+/// effect.
 class Stopwatch {
  public:
   double seconds() const { return static_cast<double>(std::clock() - start_) / CLOCKS_PER_SEC; }

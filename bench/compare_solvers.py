@@ -26,13 +26,13 @@ from harpe_command import Harpe, cpu_seconds  # noqa: E402
 
 BLOCKING_POWER = optimum_test.BLOCKING_POWER
 SIZES = ((4, 8), (8, 12))
-SLOWDOWNS = (0, 0.5, 2, 5)  # percent of the fastest iteration that there is
+SLOWDOWNS = (0, 0.5, 2, 5)  # percent, relative to the fastest iteration
 ROUNDING = 1 + 1e-9
 
 
 @contextlib.contextmanager
 def quiet():
-    """Without what HiGHS writes to standard output whatever it is told."""
+    """Suppresses output that HiGHS writes to standard output regardless of its options."""
     sys.stdout.flush()
     kept = os.dup(1)
     nowhere = os.open(os.devnull, os.O_WRONLY)
@@ -46,7 +46,7 @@ def quiet():
 
 
 class Pipeline:
-    """One size of pipeline under all solvers."""
+    """Runs all solvers on one size of pipeline."""
 
     def __init__(self, arguments, stages, micro_batches, directory):
         self.stages, self.micro_batches = stages, micro_batches

@@ -1,10 +1,10 @@
-// Speed of emulated clusters on one core, against its bars: GPT-3 on pipelines of 8 stages, tensor
-// 8, 96 micro-batches, 1,000 iterations by Harpe's policy and at all-max.
+// Speed of emulated clusters on one core, compared with their limits: GPT-3 on pipelines of 8
+// stages, tensor 8, 96 micro-batches, 1,000 iterations with Harpe's policy and at all-max.
 //
 //   emulation_bench [--small]     --small: without the cluster of 16,384 GPUs with noise
 //
-// Every cluster is checked: without noise its energy is that of its plan, with noise it saves about
-// as much. Exit status 1 if one is wrong or slower than its bar.
+// Every cluster is checked: without noise its energy equals that of its plan; with noise it saves
+// about as much. The exit status is 1 if a result is wrong or slower than its limit.
 
 #include <cmath>
 #include <cstring>
@@ -23,7 +23,7 @@ struct Size {
   const char* name;
   int pipelines;
   double noise;
-  std::vector<double> slowdowns;  ///< one straggler each
+  std::vector<double> slowdowns;  ///< one straggler per entry
   double bar;                     ///< seconds
 };
 

@@ -24,7 +24,7 @@ STARTS, IDLE_SECONDS = 5, 20
 
 
 class Server:
-    """A `harpe serve` on a port that it keeps over starts."""
+    """A `harpe serve` that keeps its port when it is restarted."""
 
     def __init__(self, harpe, folder):
         self.harpe, self.folder, self.port, self.process = harpe, folder, 0, None
@@ -35,7 +35,7 @@ class Server:
         self.process = subprocess.Popen(
             [self.harpe, "serve", "--tcp", f"127.0.0.1:{self.port}", "--store", f"sqlite:{self.database}", "--log", self.folder / "log"],
             stderr=subprocess.PIPE, text=True)
-        if not self.port:  # those that follow are asked without waiting for what they say
+        if not self.port:  # later starts use the same port, so their messages are not needed
             said = ""
             while "listening on" not in said:
                 line = self.process.stderr.readline()
@@ -55,7 +55,7 @@ class Server:
         return http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
 
     def first_response(self, path):
-        """The first response there is, over a connection of its own."""
+        """Returns the first response of the server, over a new connection."""
         while True:
             connection = self.connection()
             try:
@@ -75,7 +75,7 @@ class Server:
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def settle(self):
-        """Waits until nothing is done any more; the CPU seconds of all that it has done."""
+        """Waits until the server is idle. Returns the CPU seconds that it has used since its start."""
         before = -1
         while self.cpu_seconds() > before + 0.02:
             before = self.cpu_seconds()
@@ -130,7 +130,7 @@ def make_jobs(server, arguments):
 
 
 def copy_jobs(server, arguments):
-    """Every row of a job that was made, with the new id in place of the old one, also inside texts."""
+    """Copies every row of the created jobs, with the old id replaced by the new id, also inside texts."""
     with sqlite3.connect(server.database) as database:
         tables = {"job": "id", "plans": "job", "part": "job", "summary": "job", "event": "job"}
         columns = {table: [row[1] for row in database.execute(f"PRAGMA table_info({table})") if row[1] != "sequence"]
@@ -138,7 +138,7 @@ def copy_jobs(server, arguments):
         for number in range(arguments.made, arguments.jobs):
             old, new = f"job-{number % arguments.made}", f"job-{number}"
             for table, key in tables.items():
-                # Ids stand alone, in quotes or before a blank: job-1 is no part of job-10 here.
+                # Ids appear in quotes or before a space, so job-1 does not match within job-10.
                 values = [":new" if column == key else
                           f"CASE typeof({column}) WHEN 'text' THEN replace(replace({column}, '\"' || :old || '\"', '\"' || :new || '\"'), "
                           f":old || ' ', :new || ' ') ELSE {column} END" for column in columns[table]]
@@ -157,7 +157,7 @@ def listed(connection):
 
 
 def measure_starts(server, arguments):
-    """Seconds from the start of the process to a response, over several starts; the slowest of each."""
+    """Returns the seconds from the start of the process to each response: the maximum of several starts."""
     slowest = {}
     for number in range(STARTS):
         job = f"job-{number * (arguments.jobs - 1) // max(1, STARTS - 1)}"

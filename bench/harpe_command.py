@@ -7,7 +7,7 @@ import subprocess
 
 
 def cpu_seconds(run):
-    """What `run` returns, and the CPU time of the processes that it started and waited for."""
+    """Returns the result of `run`, and the CPU time of the processes that it started and waited for."""
 
     def spent():
         usage = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -18,7 +18,7 @@ def cpu_seconds(run):
 
 
 class Harpe:
-    """Plans of one pipeline, 1F1B."""
+    """Plans of one pipeline with the schedule 1F1B."""
 
     def __init__(self, harpe, profile, stages, micro_batches, blocking_power, directory):
         self.harpe, self.profile = str(harpe), str(profile)
@@ -33,16 +33,16 @@ class Harpe:
         return json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
 
     def summary(self, *options):
-        """What `harpe plan` says of its plans."""
+        """Returns the summary of plans that `harpe plan` prints."""
         return self.json("plan", *self.options, *options)
 
     def energy_by(self, seconds, *options):
-        """Joules of the plan that ends by then."""
+        """Returns the joules of the plan that ends by a deadline."""
         chosen = self.summary("--deadline", repr(seconds), *options)["plans"]["chosen"]
         return chosen["iteration_energy_j"]
 
     def price(self, clocks):
-        """Seconds and joules of an iteration at these clocks (MHz), of each stage in the order of its list."""
+        """Returns seconds and joules of an iteration at these clocks (MHz), given per stage in list order."""
         for stage, of_stage in zip(self.written["instructions"], clocks, strict=True):
             for instruction, mhz in zip(stage, of_stage, strict=True):
                 instruction["frequency_mhz"] = mhz

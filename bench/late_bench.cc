@@ -1,15 +1,15 @@
-// How far plans whose clocks come late are above the bound for such plans, at evenly spaced
-// deadlines from the fastest to that of least energy, and how long they take.
+// The gap between plans whose clocks take effect late and the bound for such plans, at evenly
+// spaced deadlines from the fastest plan to the plan of least energy, and the time to find them.
 //
 //   late_bench [DEADLINES [FILTER]]
 //
-// DEADLINES: 50 where not given. FILTER: only rows that have this text in their name.
+// DEADLINES: 50 by default. FILTER: only rows whose name contains this text.
 //
-// The gap is that of a plan's energy to `tight_bound_j` of frontier.json, the bound that a few
-// flows prove along the frontier. "alone" is the most by which one of seven of these deadlines,
-// asked for on its own, is better than the plan along the frontier. Times are CPU times: of the
-// first question, which finds the set of plans, of all plans along the frontier after it, and of
-// one more deadline.
+// The gap compares a plan's energy with `tight_bound_j` of frontier.json, the bound that a few
+// flows prove along the frontier. "alone" is the largest gain, at seven of these deadlines, of a
+// plan requested for that deadline alone over the plan along the frontier. Times are CPU times: of
+// the first question, which finds the set of plans; of all plans along the frontier after it; and
+// of one more deadline.
 
 #include <algorithm>
 #include <string>
@@ -26,7 +26,7 @@ struct Size {
   int stages, micro_batches;
 };
 
-/// Of the gaps of all rows.
+/// Totals of the gaps of all rows.
 struct Total {
   double sum = 0, most = 0, alone = 0;
   int plans = 0;
@@ -103,7 +103,7 @@ class Bench {
   bool right_ = true;
 };
 
-/// Shaped as measured on GPUs: some clocks take several times as long as others.
+/// Latencies with the shape measured on GPUs: some clocks take several times as long as others.
 LatencyByClock table() {
   return LatencyByClock({{Megahertz{300}, Seconds{0.03}},
                          {Megahertz{900}, Seconds{0.012}},
@@ -144,7 +144,7 @@ int run(int deadlines, const std::string& filter) {
         bench.add(input.name, profile, input.blocking_power, size, shortest(ms) + "ms",
                   LatencyByClock(Seconds{ms * 1e-3}));
       bench.add(input.name, profile, input.blocking_power, size, "table", table());
-      // Not among the rows of the bars: latencies that outlast most computations.
+      // Not a row with a limit: latencies longer than most computations.
       bench.add(input.name, profile, input.blocking_power, size, "outlasting 140ms",
                 LatencyByClock(Seconds{0.14}));
     }

@@ -29,12 +29,12 @@ sockaddr_in address_of(const std::string& address, int port) {
   return result;
 }
 
-/// Any address of 127.0.0.0/8 is this machine.
+/// Returns an address of the node. All of 127.0.0.0/8 is this machine.
 std::string address_of_node(int node) {
   return "127.1." + std::to_string(node / 250 % 250) + "." + std::to_string(node % 250 + 1);
 }
 
-/// The value of a header, in the text up to and with the empty line.
+/// Returns the value of a header. `head` ends with the empty line.
 std::optional<std::string_view> header(std::string_view head, std::string_view name) {
   for (std::size_t at = head.find("\r\n"); at != std::string_view::npos && at + 2 < head.size();
        at = head.find("\r\n", at + 2)) {
@@ -73,7 +73,7 @@ Result<int> LoadConnections::open(int node) {
   const int on = 1;
   ::setsockopt(connection.fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   if (address_.starts_with("127.")) {
-    // The port is chosen when it connects, so that one address has enough of them.
+    // The port is chosen on connect, so that one address has enough ports.
     ::setsockopt(connection.fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof on);
     const sockaddr_in from = address_of(address_of_node(node), 0);
     if (::bind(connection.fd, reinterpret_cast<const sockaddr*>(&from), sizeof from) != 0) {
@@ -111,7 +111,7 @@ void LoadConnections::ask(int id, std::string_view method, const std::string& pa
 
 void LoadConnections::subscribe(int id, const std::string& path) {
   connections_[static_cast<std::size_t>(id)].stream = true;
-  // 1.0: the events come as they are, not in chunks.
+  // HTTP/1.0: events arrive as they are, not in chunks.
   send(id,
        "GET " + path + " HTTP/1.0\r\nHost: " + address_ + "\r\nAccept: text/event-stream\r\n\r\n");
 }
@@ -231,7 +231,7 @@ void LoadConnections::end(int id, const std::string& why) {
   if (connection.fd < 0) return;
   ::close(std::exchange(connection.fd, -1));
   connection.out.clear();
-  connection.told_to_write = true;  // nothing is sent any more
+  connection.told_to_write = true;  // nothing more is sent
   handlers_.lost(id, why);
 }
 

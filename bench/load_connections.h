@@ -19,29 +19,29 @@ class LoadConnections {
  public:
   /// \param answered  the response to a request on connection `id`
   /// \param happened  an event on connection `id`: its data
-  /// \param lost      connection `id` ended, or what came was no HTTP
+  /// connection `id` ended, or received data that is not HTTP
   struct Handlers {
     std::function<void(int id, int status, std::string_view body)> answered;
     std::function<void(int id, std::string_view event, std::string_view data)> happened;
     std::function<void(int id, const std::string& why)> lost;
   };
 
-  /// `address` is an IPv4 address in numbers.
+  /// `address` is a numeric IPv4 address.
   LoadConnections(std::string address, int port, Handlers handlers);
   LoadConnections(const LoadConnections&) = delete;
   LoadConnections& operator=(const LoadConnections&) = delete;
   ~LoadConnections();
 
-  /// A new connection; its number, from 0. To a server on this machine it comes from the address
-  /// of its own that `node` has, as ranks of different nodes do.
+  /// Opens a connection. Returns its number, counted from 0. If the server is on this machine, each
+  /// `node` connects from its own address, as ranks of different nodes do.
   Result<int> open(int node);
 
-  /// Asks on a connection that is no stream, after what was asked there before.
+  /// Sends a request on a connection that is not a stream, after earlier requests there.
   void ask(int id, std::string_view method, const std::string& path, std::string_view body);
   /// Makes the connection a stream of events.
   void subscribe(int id, const std::string& path);
 
-  /// Handles what comes within `milliseconds`; at least what has come already.
+  /// Handles all data that has arrived or arrives within `milliseconds`.
   void poll(int milliseconds);
 
  private:
@@ -67,7 +67,7 @@ class LoadConnections {
   std::vector<char> buffer_ = std::vector<char>(1 << 16);
 };
 
-/// One request on a connection of its own; waits for the response up to 60 s.
+/// Sends one request on a new connection. Waits up to 60 s for the response.
 struct LoadResponse {
   int status = 0;
   std::string body;

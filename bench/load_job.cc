@@ -57,7 +57,7 @@ Result<LoadJob> LoadJob::make(const LoadShape& shape) {
     }
     return stages;
   };
-  // Made as long as wanted: the model's own times are those of one forward of 50 ms.
+  // Scaled to the requested length: the model's own times are for a forward of 50 ms.
   const double factor = shape.iteration / job.makespan(full());
   job.profile_ = scaled(job.profile_, factor);
   job.works_.clear();

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// A simulated training job: what its ranks would measure when they obey given assignments.
+/// A simulated training job: the measurements of its ranks when they follow given assignments.
 
 #include <cstdint>
 #include <memory>
@@ -24,7 +24,7 @@ struct LoadShape {
   Seconds iteration{1};  ///< at all-max
 };
 
-/// What one stage does in one iteration by certain clocks, by a synthetic profile.
+/// Work of one stage in one iteration at given clocks, from a synthetic profile.
 struct StageWork {
   std::vector<Seconds> durations;  ///< of its instructions
   Seconds time{};                  ///< their sum
@@ -32,12 +32,12 @@ struct StageWork {
   std::string totals;  ///< "instructions" of a report
 };
 
-/// Assignments as one rank got them. Ranks of a stage get the same text, which is read once.
+/// Assignments as received by one rank. Ranks of a stage receive the same text, parsed once.
 struct RankAssignments {
   std::vector<training::StageAssignment> assignments;  ///< by version
   std::vector<const StageWork*> work;
   std::uint64_t newest() const { return assignments.empty() ? 0 : assignments.back().version; }
-  /// The last that holds in the iteration, or none.
+  /// Returns the index of the last assignment in force in the iteration, or -1.
   int in_force(std::int64_t iteration) const;
 };
 
@@ -46,17 +46,17 @@ class LoadJob {
   static Result<LoadJob> make(const LoadShape& shape);
 
   const LoadShape& shape() const { return shape_; }
-  /// The body of its registration, with its profile, so that it is planned at once.
+  /// Returns the registration body. It includes the profile, so the server plans at once.
   std::string spec_json() const { return spec_json_; }
   const std::vector<Megahertz>& clocks() const { return clocks_; }
   Watts blocking_power() const { return blocking_power_; }
 
-  /// Reads `{"assignments": [...]}` for a stage. Stays valid as long as the job.
+  /// Parses `{"assignments": [...]}` for a stage. The result is valid as long as the job.
   Result<const RankAssignments*> assignments(std::string_view text, int stage);
-  /// At all-max, for ranks without assignments.
+  /// Returns the work at all-max, for ranks without assignments.
   const StageWork* all_max(int stage) const { return all_max_[static_cast<std::size_t>(stage)]; }
 
-  /// Makespan of a pipeline whose stages do this.
+  /// Returns the makespan of a pipeline whose stages do this work.
   Seconds makespan(const std::vector<const StageWork*>& stages);
 
  private:
@@ -66,7 +66,7 @@ class LoadJob {
   LoadShape shape_;
   std::string spec_json_;
   Profile profile_;
-  std::vector<Pipeline> pipeline_;  ///< one
+  std::vector<Pipeline> pipeline_;  ///< exactly one
   Watts blocking_power_{};
   std::vector<Megahertz> clocks_;
   std::vector<const StageWork*> all_max_;

@@ -14,9 +14,9 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using Json = nlohmann::json;
 
-/// Requests under way at once while ranks register and subscribe.
+/// Number of concurrent requests while ranks register and subscribe.
 constexpr int kWave = 400;
-constexpr double kPatience = 150;       // s for all to register, for the first plan
+constexpr double kPatience = 150;       // s for all ranks to register, and for the first plan
 constexpr double kChangePatience = 10;  // s for a change to reach all ranks
 constexpr int kRanksANode = 8;
 
@@ -69,7 +69,7 @@ Result<LoadResult> LoadRun::run() {
   return std::move(result_);
 }
 
-// --- Beginning ----------------------------------------------------------------------------------
+// --- Setup --------------------------------------------------------------------------------------
 
 Result<int> LoadRun::open(int rank, bool listens) {
   const Result<int> id = connections_.open(rank / kRanksANode);
@@ -125,7 +125,7 @@ Status LoadRun::subscribe_all() {
     const int id = HARPE_TRY(open(rank, true));
     Rank& one = ranks_[static_cast<std::size_t>(rank)];
     one.events = id;
-    one.assignments = nullptr;  // those of its registration, which the stream sends again
+    one.assignments = nullptr;  // the stream sends the assignments of the registration again
     connections_.subscribe(id, path("/events?data=" + std::to_string(pipeline_of(rank)) +
                                     "&stage=" + std::to_string(stage_of(rank))));
     if (rank % kWave == kWave - 1) connections_.poll(1);
@@ -188,7 +188,7 @@ void LoadRun::send_report(int number) {
   const double factor = ended_.factor[static_cast<std::size_t>(pipeline_of(number))];
   const Seconds busy = work->time * factor;
   const Joules energy = work->energy + job_.blocking_power() * (ended_.length - busy);
-  // Of a straggler, all instructions take longer.
+  // All instructions of a straggler take longer.
   std::string totals = work->totals;
   if (factor != 1) {
     Json changed = Json::parse(totals);
@@ -208,7 +208,7 @@ void LoadRun::send_report(int number) {
           ",\"throttled\":false,\"instructions\":" + totals + "}");
 }
 
-/// Ranks end the iteration one after the other within `spread`.
+/// Sends the reports that are due: ranks end the iteration one after the other within `spread`.
 void LoadRun::send_reports_due(Time begun, Time now) {
   if (ended_.number < 0) return;
   const double share =
@@ -217,7 +217,7 @@ void LoadRun::send_reports_due(Time begun, Time now) {
           : std::chrono::duration<double>(now - begun).count() / options_.spread.value;
   const auto due =
       static_cast<std::size_t>(std::min(1.0, share) * static_cast<double>(to_report_.size()));
-  // A few at a time: responses and events are taken in between.
+  // A few at a time, so that responses and events are handled in between.
   for (int sent = 0; reported_ < due && sent < 100; ++sent) send_report(to_report_[reported_++]);
 }
 
@@ -296,7 +296,7 @@ void LoadRun::finish_change() {
   if (change_.missing == 0) result_.whole.push_back(std::ranges::max(change_.delay));
 }
 
-// --- What comes ---------------------------------------------------------------------------------
+// --- Incoming messages --------------------------------------------------------------------------
 
 void LoadRun::answered(int id, int status, std::string_view body) {
   --outstanding_;
@@ -338,7 +338,7 @@ void LoadRun::got_assignments(int number, std::string_view text) {
   const auto assignments = job_.assignments(text, stage_of(number));
   if (!assignments.ok()) return error(assignments.error().text());
   const std::uint64_t before = rank.assignments == nullptr ? 0 : rank.assignments->newest();
-  if ((*assignments)->newest() < before) return;  // a response that an event has overtaken
+  if ((*assignments)->newest() < before) return;  // a newer event arrived before this response
   rank.assignments = *assignments;
   for (const training::StageAssignment& one : rank.assignments->assignments) {
     if (one.version > before && one.from_iteration <= under_way_.number) ++result_.assignments_late;

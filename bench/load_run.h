@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// Ten thousand simulated ranks against one server: they register, report every iteration, listen
-/// for assignments and obey them, while pipelines become stragglers and heal.
+/// Ten thousand simulated ranks against one server: they register, report every iteration, receive
+/// assignments and follow them, while pipelines become stragglers and recover.
 
 #include <chrono>
 #include <cstdint>
@@ -19,13 +19,15 @@ namespace harpe::bench {
 struct LoadOptions {
   LoadShape shape;
   Seconds train{60};
-  /// Between two changes, straggler and healed in turns.
+  /// Time between two changes, which alternate between straggler and recovered.
   Seconds change_every{3};
-  /// Ranks end an iteration within so long of each other.
+  /// All ranks end an iteration within this time.
   Seconds spread{0.05};
-  /// That report over one connection, as where a node has a proxy. Each listens on its own.
+  /// Number of ranks that report over one connection, as with a proxy per node. Each rank has its
+  /// own event stream.
   int ranks_a_connection = 1;
-  /// So many ranks listen; the others learn of assignments by the responses to what they report.
+  /// Number of ranks with an event stream. The others receive assignments in the responses to their
+  /// reports.
   int listeners = std::numeric_limits<int>::max();
   std::uint64_t seed = 1;
 };
@@ -34,17 +36,18 @@ struct LoadOptions {
 struct LoadResult {
   double register_s = 0, subscribe_s = 0, plan_s = 0;
   std::int64_t iterations = 0;
-  std::int64_t sent = 0, accepted = 0, refused = 0;  ///< reports, and what became of them
+  std::int64_t sent = 0, accepted = 0, refused = 0;  ///< reports sent, and their outcomes
   std::int64_t counted_by_server = 0;
   std::int64_t assignments_late =
-      0;  ///< came to a rank after the iteration from which they hold began
+      0;  ///< reached a rank after the start of the iteration from which they hold
   int changes = 0, ranks_missed = 0;  ///< ranks that did not get a change within 10 s
-  int ranks_behind = 0;               ///< whose newest assignments at the end are not the server's
+  /// Ranks whose newest assignments at the end differ from those of the server.
+  int ranks_behind = 0;
   int connections_lost = 0;
-  /// s from asking for a change to each rank having its assignments: those that listen, and the
-  /// others.
+  /// Seconds from the request of a change until a rank has its assignments: for ranks with an event
+  /// stream, and for the others.
   std::vector<double> delays, delays_of_others;
-  std::vector<double> whole;      ///< s until the last rank had them, one a change
+  std::vector<double> whole;      ///< s until the last rank had them, one entry per change
   std::vector<double> responses;  ///< s from a report to its response
   std::string first_fault;
 };
@@ -52,7 +55,7 @@ struct LoadResult {
 class LoadRun {
  public:
   LoadRun(const LoadOptions& options, LoadJob& job, std::string address, int port);
-  /// Everything, in order. An error is one that leaves nothing to measure.
+  /// Runs all steps in order. Returns an error only if there is nothing to measure.
   Result<LoadResult> run();
 
  private:
@@ -61,23 +64,23 @@ class LoadRun {
     int reports = -1, events = -1;  ///< connections
     const RankAssignments* assignments = nullptr;
     bool registered = false, behind = false;
-    Time sent;  ///< of the report that waits for its response
+    Time sent;  ///< time of the report whose response is pending
   };
-  /// What holds during one iteration.
+  /// The state of one iteration.
   struct Iteration {
     std::int64_t number = -1;
     Seconds length{};
     std::vector<const RankAssignments*> by;  ///< the assignments that each rank has at its start
-    std::vector<int> in_force;               ///< which of them holds
+    std::vector<int> in_force;               ///< index of the assignment in force
     std::vector<double> factor;              ///< of each pipeline
   };
-  /// A change of a straggler that was asked for.
+  /// A requested change of a straggler.
   struct Change {
     bool open = false;
     std::uint64_t before = 0, version = 0;  ///< 0: not known yet
     Time asked;
-    std::vector<double> delay;       ///< of each rank; below 0: has it not
-    std::vector<std::uint64_t> had;  ///< the version that came with it
+    std::vector<double> delay;       ///< of each rank; below 0 if it does not have the change
+    std::vector<std::uint64_t> had;  ///< the version that each rank received
     int missing = 0;
   };
 
@@ -112,17 +115,18 @@ class LoadRun {
   int port_;
   LoadConnections connections_;
   std::vector<Rank> ranks_;
-  std::vector<int> listener_of_;           ///< the rank that listens on a connection; -1: none
-  std::vector<std::deque<int>> asked_by_;  ///< a connection's ranks that wait for responses
+  std::vector<int> listener_of_;           ///< rank with an event stream on the connection; -1:
+                                           ///< none
+  std::vector<std::deque<int>> asked_by_;  ///< ranks per connection that wait for a response
   int people_ = -1;
   int outstanding_ = 0;
 
   std::vector<double> factor_;  ///< of each pipeline
   Iteration under_way_, ended_;
   std::vector<int> to_report_;  ///< ranks in the order in which they end an iteration
-  std::size_t reported_ = 0;    ///< of those, for the iteration that ended
+  std::size_t reported_ = 0;    ///< number of ranks that have reported the ended iteration
   int straggler_ = -1;
-  std::uint64_t newest_ = 0;  ///< that any rank has seen
+  std::uint64_t newest_ = 0;  ///< newest version that any rank has received
   Change change_;
   std::mt19937_64 random_;
   LoadResult result_;

@@ -23,13 +23,14 @@ void pause_ms(long milliseconds) {
   ::nanosleep(&time, nullptr);
 }
 
-/// A line of /proc/PID/status in MiB.
+/// Returns a line of /proc/PID/status in MiB.
 double status_mib(const std::string& status, const std::string& name) {
   const std::size_t at = status.find(name + ":");
   return at == std::string::npos ? 0 : std::atof(status.c_str() + at + name.size() + 1) / 1024;
 }
 
-/// Of this process and of its session, whichever of the two the kernel shares cores out by.
+/// Sets the nice value of this process and of its session, since the kernel may divide cores by
+/// process or by session.
 void take_precedence(int nice) {
   ::setpriority(PRIO_PROCESS, 0, nice);
   std::ofstream("/proc/self/autogroup") << nice;
@@ -45,7 +46,8 @@ ProcessUse use_of(pid_t process) {
     use.most_memory_mib = status_mib(*status, "VmHWM");
   }
   if (const auto stat = read_file(folder + "/stat"); stat.ok()) {
-    // After the name, which may hold anything, in brackets: fields 14 and 15 are clock ticks.
+    // After the name, which is in brackets and may contain any character: fields 14 and 15 are
+    // clock ticks.
     std::istringstream fields(stat->substr(stat->rfind(')') + 1));
     std::string field;
     for (int i = 3; i < 14; ++i) fields >> field;
@@ -80,7 +82,8 @@ Result<LoadServer> LoadServer::start(const std::vector<std::string>& arguments,
   server.process_ = ::fork();
   if (server.process_ == 0) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-    // As a service: where Linux shares a busy machine out by sessions, not from the ranks' share.
+    // In its own session, as a service: if Linux divides a busy machine by session, the server then
+    // does not share the time of the ranks.
     ::setsid();
     if (nice != 0) take_precedence(nice);
     ::dup2(out, 1), ::dup2(out, 2);

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// A server of training jobs that a measurement starts, watches and ends.
+/// A server of training jobs that a benchmark starts, monitors and stops.
 
 #include <sys/types.h>
 
@@ -13,7 +13,7 @@
 
 namespace harpe::bench {
 
-/// What a process has used since it began.
+/// Resources that a process has used since its start.
 struct ProcessUse {
   Seconds cpu{};
   double memory_mib = 0;       ///< resident now
@@ -21,18 +21,20 @@ struct ProcessUse {
 };
 ProcessUse use_of(pid_t process);
 
-/// Allows this process and its children so many file descriptors; the error says how to get more.
+/// Allows this process and its children `count` file descriptors. The error explains how to raise
+/// the limit.
 Status allow_descriptors(std::size_t count);
 
 class LoadServer {
  public:
-  /// Starts `arguments` and waits until it says where it listens ("listening on ADDRESS:PORT").
-  /// \param nice  of its session and process: what the service manager gives a service
+  /// Starts `arguments` and waits until the server prints its address ("listening on
+  /// ADDRESS:PORT").
+  /// \param nice  of its session and process, as set by the service manager for a service
   static Result<LoadServer> start(const std::vector<std::string>& arguments,
                                   const std::filesystem::path& log, int nice);
   LoadServer(LoadServer&& other) noexcept;
   LoadServer& operator=(LoadServer&&) = delete;
-  /// SIGTERM, and SIGKILL where that does not end it.
+  /// Sends SIGTERM, and SIGKILL if the process does not end.
   ~LoadServer();
 
   const std::string& address() const { return address_; }

@@ -13,7 +13,8 @@ import types
 
 
 def import_lowtime():
-    """lowtime's modules, or ImportError. It draws with matplotlib, which nothing here needs."""
+    """Returns lowtime's modules, or raises ImportError. lowtime needs matplotlib only for drawing, which is not used
+    here."""
     if "matplotlib" not in sys.modules:
         matplotlib = types.ModuleType("matplotlib")
         matplotlib.pyplot = types.ModuleType("matplotlib.pyplot")
@@ -26,7 +27,7 @@ def import_lowtime():
 
 
 def read_rows(profile):
-    """(stage, kind) -> [(MHz, seconds, joules)]."""
+    """Returns (stage, kind) -> [(MHz, seconds, joules)]."""
     rows = {}
     with open(profile, encoding="utf-8") as file:
         for row in csv.DictReader(line for line in file if not line.startswith("#")):
@@ -36,7 +37,7 @@ def read_rows(profile):
 
 
 def operation_spec(lowtime, points, blocking_power, unit):
-    """What a kind of instruction may take, and the curve fitted to it."""
+    """Returns the possible operating points of a kind of instruction, and the curve fitted to them."""
     _, cost_model, _, operation, *_ = lowtime
     options = [operation.ExecutionOption(real_time=s, unit_time=unit, cost=j, knob=mhz) for mhz, s, j in points]
     candidates = operation.CandidateExecutionOptions(options=options)
@@ -46,10 +47,10 @@ def operation_spec(lowtime, points, blocking_power, unit):
 
 
 def frontier(profile, stages, micro_batches, blocking_power, unit=0.001):
-    """Its plans, slowest first, what it plans for each (seconds and joules of an iteration, by floored durations and fitted
-    costs), and the seconds of CPU time that all of them took together.
+    """Returns its plans, slowest first; the predicted seconds and joules of an iteration of each, by floored durations
+    and fitted costs; and the total CPU seconds to find them.
 
-    A plan: of each stage, the clock (MHz) of each instruction in the order of the list. unit: seconds."""
+    A plan is, per stage, the clock (MHz) of each instruction in list order. `unit` is in seconds."""
     lowtime = import_lowtime()
     networkx, _, graph_utils, _, solver, instruction, schedule = lowtime
     rows = read_rows(profile)

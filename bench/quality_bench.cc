@@ -1,18 +1,17 @@
-// How far plans of real clocks are above the proven bound, at evenly spaced deadlines from T_min to
-// T*, on profiles that the search was tuned on and on those that it was not, and how long they
-// take.
+// The gap between plans of real clocks and the proven bound, at evenly spaced deadlines from T_min
+// to T*, on profiles on which the search was tuned and on others, and the time to find the plans.
 //
 //   quality_bench [DEADLINES [WINDOWS [FILTER]]]
 //
-// DEADLINES: 50 where not given. WINDOWS: how long the search goes on after the default one, see
-// PlanOptions::search_windows; 0 where not given. FILTER: only rows that have this text in their
-// name; `seed` leaves models of GPUs alone.
+// DEADLINES: 50 by default. WINDOWS: how long the search continues after the default one, see
+// PlanOptions::search_windows; 0 by default. FILTER: only rows whose name contains this text;
+// `seed` excludes models of GPUs.
 //
-// Full plans of each model of a GPU, over its imbalances and seeds, come at the end as the table of
-// docs/performance.md: mean and most, to the bound and to the tight one.
+// The last table has the full plans of each GPU model, over its imbalances and seeds, as in
+// docs/performance.md: mean and largest gap to the bound and to the tight bound.
 //
-// The gap is that of the plan's energy to the lower bound at the deadline (not at the plan's own,
-// shorter, time); "tight" is that of the best plan to Frontier::tight_lower_bound there.
+// The gap compares the plan's energy with the lower bound at the deadline (not at the plan's own,
+// shorter, time); "tight" compares the best plan with Frontier::tight_lower_bound there.
 
 #include <algorithm>
 #include <string>
@@ -59,15 +58,15 @@ struct Row {
   Profile profile;
   Watts blocking_power;
   Size size = {8, 12};
-  bool tuned = false;      ///< the search's constants were found on it
-  std::string model = {};  ///< of a GPU, where the profile is of one
+  bool tuned = false;      ///< the search's constants were tuned on it
+  std::string model = {};  ///< the GPU model, if the profile is of one
 };
 
 struct Effects {
   Summary full, quick, along, longer, tight;
 };
 
-/// Full plans of one model of a GPU, by size in the order of `kSizes`.
+/// Full plans of one GPU model, by size in the order of `kSizes`.
 struct ModelSummary {
   std::string name;
   std::vector<Summary> full, tight;
@@ -198,7 +197,8 @@ void add_synthetic(Bench& bench) {
   for (const GpuModel& gpu : gpu_models()) {
     for (const double imbalance : {1.0, 1.1, 1.3}) {
       for (const Size size : kSizes) {
-        // Those of the search's constants have seed 1; every GPU is judged by another.
+        // The profiles that the search's constants were tuned on have seed 1; every GPU is judged
+        // by another seed.
         for (const std::uint64_t seed : {1, 2}) {
           bench.add({.name = std::string(gpu.name) + " " + shortest(imbalance) + " seed " +
                              std::to_string(seed),

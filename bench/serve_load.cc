@@ -1,6 +1,6 @@
-// Starts a server of training jobs, lets thousands of simulated ranks train against it, and says
-// what got lost, how long a change of plan takes to reach all ranks, and what the server needs for
-// it.
+// Starts a server of training jobs, runs thousands of simulated ranks against it, and reports lost
+// messages, the delay until a change of plan reaches all ranks, and the resources that the server
+// used.
 
 #include <unistd.h>
 
@@ -41,7 +41,7 @@ void print_quantiles(const char* what, const std::vector<double>& seconds) {
               1e3 * quantile_of(seconds, 1), seconds.size());
 }
 
-/// Everything that was promised; what is not kept, one a line.
+/// Checks all promises. Returns the broken ones, one per line.
 std::vector<std::string> broken_promises(const Settings& settings, const LoadResult& result,
                                          const ProcessUse& use) {
   std::vector<std::string> broken;
@@ -65,7 +65,7 @@ int measure(const Settings& settings) {
     std::fprintf(stderr, "%s\n", error.text().c_str());
     return 1;
   };
-  // One connection of each rank to listen, and those to report; as many on the server's side.
+  // One event stream per rank, plus the connections for reports; the server needs as many.
   const auto ranks = static_cast<std::size_t>(settings.ranks);
   const std::size_t descriptors =
       std::min(ranks, static_cast<std::size_t>(settings.load.listeners)) +

@@ -1,5 +1,5 @@
-// Speed of the frontier solver against the textbook parametric cut in the same run, and its growth
-// with size.
+// Speed of the frontier solver compared with the textbook parametric cut in the same run, and its
+// growth with size.
 //
 //   solver_bench [--growth]     with --growth: from 1,024 to 65,536 instructions, without the
 //   textbook version

@@ -1,16 +1,16 @@
-# What `cmake --install` copies, by component:
+# Files that `cmake --install` copies, by component:
 #   command         harpe, its man pages and completions, the server's unit and user, the demonstrations
 #   agent           harpe-agent, its man page, unit, example of a policy, log rotation
 #   lab             harpe-lab, the man pages of its commands
 #   client          libharpe_client.so.1
-#   development     the public headers, the rooms they need as harpe::<room>, what find_package(harpe) and pkg-config read
+#   development     public headers, the rooms they need as harpe::<room>, files for find_package(harpe) and pkg-config
 #   simulated_nvml  the look-alike libnvidia-ml.so.1, in a folder of its own
 #   license
 # HarpePackages.cmake makes packages of all but the last.
 include(CMakePackageConfigHelpers)
 include(GNUInstallDirs)
 
-# The public headers; sim/nvml has the one that does not begin with harpe/.
+# The public headers. Only the header in sim/nvml does not begin with harpe/.
 set(public_headers ${PROJECT_SOURCE_DIR}/src/harpe/public_headers.txt)
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${public_headers})
 file(STRINGS ${public_headers} headers REGEX "^harpe/")
@@ -44,13 +44,13 @@ foreach(target ${from_the_ground_up})
   if(target IN_LIST targets)
     get_target_property(type ${target} TYPE)
     if(type STREQUAL "STATIC_LIBRARY")
-      # By its file: -lharpe_client would be the shared library of that name, which C alone can call.
+      # By file name: -lharpe_client would be the shared library of that name, which can be called only from C.
       string(PREPEND HARPE_PKG_CONFIG_LIBS "-l:lib${target}.a ")
     endif()
   endif()
 endforeach()
 
-# What a component needs and is not built is said before any of it is copied.
+# Reports files of a component that are not built, before any of its files is copied.
 add_custom_target(harpe_installable)
 function(harpe_install_needs component)
   set(files)
@@ -70,7 +70,7 @@ function(harpe_install_needs component)
   install(SCRIPT ${PROJECT_SOURCE_DIR}/cmake/check_built.cmake COMPONENT ${component})
 endfunction()
 
-# A text that names where it is installed, which `cmake --install --prefix` alone knows.
+# Installs a text that contains the install prefix, which is known only to `cmake --install --prefix`.
 function(harpe_install_text source destination component)
   get_filename_component(name ${source} NAME)
   string(REGEX REPLACE "\\.in$" "" name ${name})
@@ -109,7 +109,7 @@ if(PROJECT_IS_TOP_LEVEL)
   harpe_install_text(${PROJECT_SOURCE_DIR}/packaging/pkgconfig/harpe-client.pc.in ${CMAKE_INSTALL_LIBDIR}/pkgconfig
                      development)
 
-  # Never where the loader finds it by itself: a user who wants it says so with LD_LIBRARY_PATH.
+  # Not in a folder that the loader searches by default: users opt in with LD_LIBRARY_PATH.
   set(place ${CMAKE_INSTALL_LIBDIR}/harpe/simulated-nvml)
   harpe_install_needs(simulated_nvml harpe_simulated_nvml)
   install(TARGETS harpe_simulated_nvml LIBRARY DESTINATION ${place} COMPONENT simulated_nvml)
@@ -131,7 +131,7 @@ if(TARGET harpe)
   install(FILES ${packaging}/logrotate/harpe-agent DESTINATION ${CMAKE_INSTALL_DOCDIR}
           RENAME logrotate-harpe-agent COMPONENT agent)
 
-  # Commands of harpe-lab, as users type them.
+  # Commands of harpe-lab, by the names that users type.
   set(pages_of_lab "/harpe-(lab|replay|carbon-backtest|carbon-simulate)(-[a-z0-9-]+)?[.]1$")
   harpe_install_needs(lab harpe-lab harpe_pages)
   install(TARGETS harpe-lab RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT lab)
@@ -146,6 +146,6 @@ if(TARGET harpe)
   install(FILES ${packaging}/sysusers/harpe.conf DESTINATION lib/sysusers.d COMPONENT command)
   install(FILES ${packaging}/server.toml DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT command)
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/examples/simulations DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT command)
-  # Programs name these pages by their paths in the repository.
+  # Programs refer to these pages by their paths in the repository.
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT command)
 endif()

@@ -1,6 +1,6 @@
-# What `cpack` makes of a build: Debian packages, one a component of HarpeInstall.cmake. What these have beside the
-# files of a component (conffiles, copyright, changelog) finish_packages.cmake adds; their scripts stand in
-# packaging/debian/PACKAGE/. scripts/package.sh builds and makes them in one go.
+# Debian packages that `cpack` makes of a build: one per component of HarpeInstall.cmake. finish_packages.cmake
+# adds the files that only packages have (conffiles, copyright, changelog). Package scripts are in
+# packaging/debian/PACKAGE/. scripts/package.sh builds and packages in one step.
 set(HARPE_PACKAGE_MAINTAINER "The Harpe authors <harpe@example.org>" CACHE STRING "Whom the packages name")
 set(HARPE_PACKAGE_RELEASE 1 CACHE STRING "Revision of the packages of one version")
 
@@ -8,7 +8,7 @@ set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME harpe)
 set(CPACK_PACKAGE_VERSION ${PROJECT_VERSION})
 set(CPACK_PACKAGE_CONTACT "${HARPE_PACKAGE_MAINTAINER}")
-set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "")  # each has its own
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "")  # each package has its own
 set(CPACK_DEBIAN_PACKAGE_MAINTAINER "${HARPE_PACKAGE_MAINTAINER}")
 set(CPACK_DEBIAN_PACKAGE_RELEASE ${HARPE_PACKAGE_RELEASE})
 set(CPACK_DEBIAN_PACKAGE_PRIORITY optional)
@@ -20,13 +20,13 @@ set(CPACK_DEB_COMPONENT_INSTALL ON)
 set(CPACK_COMPONENTS_GROUPING IGNORE)
 set(CPACK_COMPONENTS_ALL agent client command development lab simulated_nvml)
 set(CPACK_INSTALL_CMAKE_PROJECTS "${PROJECT_BINARY_DIR};harpe;ALL;/")
-set(CPACK_SET_DESTDIR ON)  # so that texts name /usr, not the folder where packages are put together
+set(CPACK_SET_DESTDIR ON)  # so that texts name /usr, not the folder where packages are assembled
 set(CPACK_INSTALL_PREFIX /usr)
 set(CPACK_STRIP_FILES ON)
 set(CPACK_INSTALL_DEFAULT_DIRECTORY_PERMISSIONS
   OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
 set(CPACK_PRE_BUILD_SCRIPTS ${PROJECT_SOURCE_DIR}/cmake/finish_packages.cmake)
-# What finish_packages.cmake reads; cpack hands on what begins with CPACK_.
+# Variables for finish_packages.cmake: cpack passes on variables that begin with CPACK_.
 set(CPACK_HARPE_SOURCE_DIR ${PROJECT_SOURCE_DIR})
 
 #   harpe_package(COMPONENT agent NAME harpe-agent SECTION admin SUMMARY "..." DESCRIPTION "..." [DEPENDS ...])
@@ -47,9 +47,10 @@ function(harpe_package)
   set(CPACK_HARPE_${component}_PACKAGE ${PACKAGE_NAME} PARENT_SCOPE)
 endfunction()
 
-set(older "${PROJECT_VERSION}-${HARPE_PACKAGE_RELEASE}")  # than this, harpe had man pages that harpe-lab has now
+# Before this version, harpe contained man pages that are now in harpe-lab.
+set(older "${PROJECT_VERSION}-${HARPE_PACKAGE_RELEASE}")
 set(version "= ${older}")
-# Makes the user of the unit.
+# Packages that create the user of the unit.
 set(sysusers "systemd | systemd-standalone-sysusers | systemd-sysusers")
 harpe_package(COMPONENT command NAME harpe SECTION science
   SUMMARY "energy plans for large-model training, and the server that follows them"

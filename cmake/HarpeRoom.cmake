@@ -4,16 +4,16 @@
 #     SOURCES parametric_cut.cc ...
 #     ROOMS base ...            # lower rooms that it includes
 #     TEST_ROOMS job            # rooms that its tests alone include, not higher than it
-#     TEST_SOURCES ..._testing.cc             # what its tests and benchmarks share: harpe_<room>_testing
+#     TEST_SOURCES ..._testing.cc             # shared by its tests and benchmarks: harpe_<room>_testing
 #     LIBRARIES ...             # header-only libraries used in its .cc files
 #     TESTS parametric_cut_test.cc ...        # label "fast"
 #     SLOW_TESTS ...                          # label "slow"
 #     THREAD_TESTS ...                        # label "threads": also run under the thread sanitizer
 #     BENCHMARKS parametric_cut_bench.cc ...
-#     FUZZ read_profile_fuzz.cc ...           # with seeds in fuzz_corpus/<target>/, if there
+#     FUZZ read_profile_fuzz.cc ...           # with seeds in fuzz_corpus/<target>/, if it exists
 #     LONG_FUZZ ...)                          # run five times as long
 #
-# A room whose programs do not all link the same libraries has a target for each (node/node_client).
+# If the programs of a room do not all link the same libraries, there is a target for each (node/node_client).
 #
 # The rooms of public headers (src/harpe/public_headers.txt), and those they link, are installed as harpe::<room>;
 # harpe::harpe is all of them.
@@ -26,31 +26,32 @@ if(NOT CMAKE_BUILD_TYPE)
   set(CMAKE_BUILD_TYPE Release)
 endif()
 
-# Flags of this build alone: they do not travel with the installed rooms.
+# Flags of this build only: they are not exported with the installed rooms.
 add_library(harpe_options INTERFACE)
 target_compile_options(harpe_options INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Werror
                                                -ffp-contract=off)
-# __FILE__ from the root of the sources: the same bytes in every clone.
+# __FILE__ relative to the root of the sources, so that it is identical in every clone.
 target_compile_options(harpe_options INTERFACE -fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
-  # What base/mutex.h says of locks is checked; -Werror makes an error of it.
+  # Checks the lock annotations of base/mutex.h; violations are errors due to -Werror.
   target_compile_options(harpe_options INTERFACE -Wthread-safety)
-  # A test program links in a sixth of the time that GNU ld takes.
+  # lld links a test program in a sixth of the time of GNU ld.
   find_program(HARPE_LLD ld.lld-19)
   if(HARPE_LLD)
     target_link_options(harpe_options INTERFACE --ld-path=${HARPE_LLD})
   endif()
 endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
-  # False alarms of GCC 12 on `"text" + std::string` (GCC bug 105651; where more is inlined, as from precompiled
-  # headers, under the other two names).
+  # False positives of GCC 12 on `"text" + std::string` (GCC bug 105651; with more inlining, as with precompiled
+  # headers, they are reported under the other two names).
   target_compile_options(harpe_options INTERFACE -Wno-restrict -Wno-array-bounds -Wno-stringop-overflow)
 endif()
-# What nothing calls is left out of libharpe_client.so and harpe-agent, function by function.
+# Lets the linker drop unused functions from libharpe_client.so and harpe-agent.
 target_compile_options(harpe_options INTERFACE -ffunction-sections -fdata-sections)
 target_include_directories(harpe_options INTERFACE ${PROJECT_SOURCE_DIR}/src)
 if(CMAKE_BUILD_TYPE STREQUAL "Release" AND NOT HARPE_SANITIZE AND NOT HARPE_FUZZ)
-  # As Debian hardens its own programs (dpkg-buildflags, hardening=+all); scripts/check_hardened.sh looks at the result.
+  # The flags that Debian uses for its own programs (dpkg-buildflags, hardening=+all); scripts/check_hardened.sh checks
+  # the result.
   target_compile_options(harpe_options INTERFACE -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2 -fstack-protector-strong
                                                  -fstack-clash-protection -Wformat -Werror=format-security)
   if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
@@ -63,8 +64,8 @@ if(HARPE_SANITIZE)
   target_link_options(harpe_options INTERFACE -fsanitize=${HARPE_SANITIZE})
 endif()
 if(HARPE_FUZZ)
-  # The rooms themselves carry the coverage that guides the fuzzer; in tests it would guide nothing and cost a fifth of
-  # the time that they take to compile.
+  # Only rooms have the coverage that guides the fuzzer. In tests it would have no effect and add a fifth to their
+  # compile time.
   target_compile_options(harpe_options INTERFACE $<$<NOT:$<BOOL:$<TARGET_PROPERTY:HARPE_TEST>>>:-fsanitize=fuzzer-no-link>)
 endif()
 if(HARPE_COVERAGE)
@@ -73,18 +74,18 @@ if(HARPE_COVERAGE)
 endif()
 
 if(HARPE_UNITY AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-  # What a file keeps to itself, it also keeps where it is included.
+  # In unity builds GCC takes the included sources for headers, and warns about their file-local types.
   target_compile_options(harpe_options INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wno-subobject-linkage>)
 endif()
 
-# Every test with threads: what a build with the thread sanitizer needs.
+# All tests with threads: the build target for the thread sanitizer.
 add_custom_target(harpe_thread_tests)
 
-# A library NAME that precompiles HEADERS, as "<vector>", for others that have the same options.
+# Adds a library NAME that precompiles HEADERS, such as "<vector>", for targets with the same options.
 function(harpe_precompiled_headers name)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
-    # Not by CMake's own rule, which gives clang full paths in a form that ccache does not know (-Xclang): what one clone
-    # compiled would not serve another.
+    # CMake's own rule gives clang full paths in a form that ccache does not know (-Xclang), so clones could not share
+    # cached objects.
     list(TRANSFORM ARGN PREPEND "#include " OUTPUT_VARIABLE lines)
     list(JOIN lines "\n" lines)
     file(CONFIGURE OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/${name}.cc CONTENT "${lines}\n")
@@ -92,7 +93,7 @@ function(harpe_precompiled_headers name)
     target_compile_options(harpe_${name} PRIVATE
       "SHELL:-x c++-header" "SHELL:-Xclang -emit-pch" "SHELL:-Xclang -fno-pch-timestamp" -fpch-instantiate-templates)
     set(HARPE_PRECOMPILED_${name} ${CMAKE_CURRENT_BINARY_DIR}/CMakeFiles/harpe_${name}.dir/${name}.cc.o PARENT_SCOPE)
-    # What is compiled with them waits for the file, not for the target's name alone.
+    # Targets that use the headers depend on the file, not only on the target's name.
     add_custom_target(harpe_${name}_made DEPENDS $<TARGET_OBJECTS:harpe_${name}>)
   else()
     file(CONFIGURE OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/${name}.cc CONTENT "")
@@ -104,7 +105,7 @@ function(harpe_precompiled_headers name)
   target_compile_features(harpe_${name} PRIVATE cxx_std_20)
 endfunction()
 
-# Has all files of a target compiled with such headers.
+# Compiles all files of a target with these precompiled headers.
 function(harpe_use_precompiled_headers target name)
   if(HARPE_PRECOMPILED_${name})
     target_compile_options(${target} PRIVATE "SHELL:-include-pch ${HARPE_PRECOMPILED_${name}}")
@@ -115,8 +116,8 @@ function(harpe_use_precompiled_headers target name)
 endfunction()
 
 if(HARPE_UNITY AND CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
-  # The headers that most rooms read. All rooms are position-independent then; GCC, which inlines less where they are,
-  # reads them as they stand.
+  # The headers that most rooms include. They make all rooms position-independent. GCC inlines less in such code, so it
+  # does not use precompiled headers here.
   find_package(nlohmann_json 3.11 REQUIRED)
   harpe_precompiled_headers(room_headers <algorithm> <array> <atomic> <chrono> <cmath> <filesystem> <fstream> <functional>
     <map> <memory> <mutex> <nlohmann/json.hpp> <optional> <random> <set> <span> <sstream> <string> <string_view> <thread>
@@ -125,7 +126,7 @@ if(HARPE_UNITY AND CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
   set_target_properties(harpe_room_headers PROPERTIES POSITION_INDEPENDENT_CODE ON)
 endif()
 
-# The headers of GoogleTest and the standard library, which all tests read.
+# The headers of GoogleTest and the standard library that all tests include.
 if(HARPE_UNITY AND HARPE_BUILD_TESTS)
   find_package(GTest REQUIRED)
   harpe_precompiled_headers(test_headers <gmock/gmock.h> <gtest/gtest.h> <algorithm> <chrono> <filesystem> <fstream>
@@ -135,15 +136,15 @@ if(HARPE_UNITY AND HARPE_BUILD_TESTS)
   set_target_properties(harpe_test_headers PROPERTIES HARPE_TEST ON)
 endif()
 
-# base/source_tree_testing.h. The path stands in no other file, so that what was compiled in one clone serves another.
+# For base/source_tree_testing.h. Only this file contains the path, so that clones can share the other compiled files.
 file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/source_tree.cc CONTENT
   "namespace harpe {\nconst char* source_tree();\nconst char* source_tree() {\n  return \"${PROJECT_SOURCE_DIR}\";\n}\n}  // namespace harpe\n")
 add_library(harpe_source_tree STATIC EXCLUDE_FROM_ALL ${PROJECT_BINARY_DIR}/source_tree.cc)
 target_link_libraries(harpe_source_tree PRIVATE harpe_options)
 
-# The GoogleTest programs of a room: harpe_<room>_test, and harpe_<room>_thread_test for tests with threads, which the
-# thread sanitizer runs, too. CTest has one test for each file, <room>/<file>, which runs all cases of that file in one
-# process. The target harpe_<room>_tests has all of a room.
+# Adds the GoogleTest programs of a room: harpe_<room>_test, and harpe_<room>_thread_test for tests with threads, which
+# the thread sanitizer also runs. CTest has one test per file, <room>/<file>, which runs all cases of that file in one
+# process. The target harpe_<room>_tests includes all of them.
 #   harpe_tests(ROOM base LIBRARIES harpe_base TESTS csv_test.cc ... [SLOW_TESTS ...] [THREAD_TESTS ...])
 function(harpe_tests)
   cmake_parse_arguments(TESTS "" "ROOM" "LIBRARIES;TESTS;SLOW_TESTS;THREAD_TESTS" ${ARGN})
@@ -168,18 +169,18 @@ function(harpe_tests)
   endif()
 endfunction()
 
-# One of these programs. FILES has FILE:LABEL:TIMEOUT for each source file.
+# Adds one of these programs. FILES has FILE:LABEL:TIMEOUT for each source file.
 function(harpe_test_program program room)
   cmake_parse_arguments(PROGRAM "" "" "FILES;LIBRARIES" ${ARGN})
   find_package(GTest REQUIRED)
   find_package(Python3 REQUIRED COMPONENTS Interpreter)
   list(TRANSFORM PROGRAM_FILES REPLACE ":.*" "" OUTPUT_VARIABLE sources)
-  # Lint reads tests together, too, and product files alone, so that each of these includes what it uses.
+  # Lint also reads tests in groups, but product files one by one, so that it checks that each includes what it uses.
   if(HARPE_UNITY OR HARPE_LINT)
     harpe_unity_sources(sources ${program} ${sources})
   endif()
   add_executable(${program} ${sources})
-  target_include_directories(${program} PRIVATE ${PROJECT_SOURCE_DIR})  # as harpe_unity_sources names files
+  target_include_directories(${program} PRIVATE ${PROJECT_SOURCE_DIR})  # harpe_unity_sources uses these paths
   target_link_libraries(${program} PRIVATE ${PROGRAM_LIBRARIES} harpe_source_tree GTest::gmock GTest::gtest_main)
   set(sanitized 0)
   if(HARPE_SANITIZE)
@@ -196,9 +197,9 @@ function(harpe_test_program program room)
   endif()
   add_dependencies(harpe_${room}_tests ${program})
   if(HARPE_LINT)
-    return()  # read, not run
+    return()  # lint only reads the files
   endif()
-  # The program itself reports which cases are in which file, once it is built.
+  # After it is built, the program itself lists the cases of each file.
   set(list ${CMAKE_CURRENT_BINARY_DIR}/${program}.cmake)
   add_custom_command(TARGET ${program} POST_BUILD VERBATIM
     COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/cmake/list_test_files.py $<TARGET_FILE:${program}> ${list}
@@ -214,8 +215,8 @@ endif()
   set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES ${included})
 endfunction()
 
-# Sets VARIABLE to files that include SOURCES about eight at a time: headers are then read once for eight tests. CMake's
-# own UNITY_BUILD has no way to say that these wait for the precompiled headers.
+# Sets VARIABLE to files that each include about eight of SOURCES, so that headers are read once for eight tests.
+# CMake's own UNITY_BUILD has no way to make these files depend on the precompiled headers.
 function(harpe_unity_sources variable program)
   list(LENGTH ARGN count)
   math(EXPR parts "(${count} + 7) / 8")
@@ -237,8 +238,8 @@ function(harpe_unity_sources variable program)
   set(${variable} ${made} PARENT_SCOPE)
 endfunction()
 
-# A library that stands in for one of a vendor and responds as a test says, loaded as that is: a
-# test or benchmark finds its file in the definition of the same name in capitals.
+# Adds a library that replaces a vendor's library and gives scripted answers. It is loaded in the same way: a test or
+# benchmark gets its path from the definition of the same name in capitals.
 #   harpe_scripted_library(harpe_hw_test scripted_nvml nvml/scripted_nvml.cc [DEFINITION ...])
 function(harpe_scripted_library user name source)
   if(NOT TARGET ${user})
@@ -246,7 +247,7 @@ function(harpe_scripted_library user name source)
   endif()
   if(NOT TARGET ${name})
     add_library(${name} MODULE ${source})
-    # Without the sanitizers of this build, as the libraries of vendors are.
+    # Without the sanitizers of this build, like the vendors' libraries.
     target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/src)
     target_compile_options(${name} PRIVATE -Wall -Wextra -Wpedantic -Werror)
     target_compile_definitions(${name} PRIVATE ${ARGN})

@@ -1,4 +1,4 @@
-# Run by `cmake --install`: ends it where HARPE_NEEDED_FILES are not built, with what to do about it.
+# Run by `cmake --install`: stops with instructions if any of HARPE_NEEDED_FILES is not built.
 set(missing)
 foreach(file ${HARPE_NEEDED_FILES})
   if(NOT EXISTS ${file})

@@ -1,15 +1,15 @@
-# Run by cpack when the files of all components stand in their folders, before packages are made of them: adds what
-# only a Debian package has.
+# Run by cpack when the files of all components are in their folders, before packages are made of them: adds the
+# files that only Debian packages have.
 set(source ${CPACK_HARPE_SOURCE_DIR})
 set(packaging ${source}/packaging)
 
-# name as in Debian's archive, without the time: the same bytes each time.
+# -n omits name and time, as in Debian's archive, so that the output is reproducible.
 function(compress file)
   find_program(GZIP gzip REQUIRED)
   execute_process(COMMAND ${GZIP} -9nf ${file} COMMAND_ERROR_IS_FATAL ANY)
 endfunction()
 
-# Where the package lists the file among its conffiles.
+# Copies a file to the place where the package lists it as a conffile.
 function(configuration root from to)
   get_filename_component(folder ${root}/${to} DIRECTORY)
   file(MAKE_DIRECTORY ${folder})
@@ -49,12 +49,12 @@ foreach(component ${CPACK_COMPONENTS_ALL})
     configuration(${root} logrotate/harpe-agent etc/logrotate.d/harpe-agent ${readable})
     file(REMOVE ${root}/usr/share/doc/harpe/logrotate-harpe-agent)
   elseif(component STREQUAL "command")
-    # It may name a database with its password; postinst gives it to the group of the server's user.
+    # The file may contain a database password; postinst gives it to the group of the server's user.
     configuration(${root} server.toml etc/harpe/server.toml OWNER_READ OWNER_WRITE GROUP_READ)
     # For passwords and tokens: systemd reads it as root.
     configuration(${root} server.env etc/harpe/server.env OWNER_READ OWNER_WRITE)
   endif()
-  # What umask left out of folders and files does not travel.
+  # The umask of this build must not affect permissions in the package.
   file(GLOB_RECURSE files LIST_DIRECTORIES true ${root}/*)
   foreach(file ${files})
     if(IS_DIRECTORY ${file} AND NOT IS_SYMLINK ${file})

@@ -1,5 +1,5 @@
-# Run by `cmake --install`: the text HARPE_TEXT goes to HARPE_TEXT_TO below the prefix, with what it names replaced.
-# Variables between @ are those of HarpeInstall.cmake; units of systemd stand in the sources as for /usr.
+# Run by `cmake --install`: writes the text HARPE_TEXT to HARPE_TEXT_TO below the prefix, with its paths replaced.
+# Variables between @ are set in HarpeInstall.cmake; systemd units in the sources are written for /usr.
 file(READ ${HARPE_TEXT} text)
 string(REPLACE "/usr/bin/harpe" "${CMAKE_INSTALL_PREFIX}/${HARPE_BINDIR}/harpe" text "${text}")
 set(HARPE_PREFIX ${CMAKE_INSTALL_PREFIX})

@@ -16,7 +16,7 @@ import tempfile
 
 
 def suites_by_file(program):
-    """{name of a source file: its test suites}, as the program reports them."""
+    """Returns {name of a source file: its test suites}, as listed by the program."""
     with tempfile.TemporaryDirectory() as folder:
         listed = pathlib.Path(folder) / "cases.json"
         subprocess.run([program, "--gtest_list_tests", f"--gtest_output=json:{listed}"],

@@ -29,7 +29,7 @@ def hours(result, at):
 
 
 def stepped(points):
-    """A line that stays at each value until the next."""
+    """Returns the points of a line that keeps each value until the next point."""
     line = []
     for (x, y), following in zip(points, points[1:] + [(points[-1][0] + 1, None)]):
         line += [(x, y), (following[0], y)]
@@ -37,7 +37,7 @@ def stepped(points):
 
 
 def chart(result, lines, label, title, low=None, width=WIDTH):
-    """lines: of (points, colour), the first one below the others."""
+    """lines: (points, colour), the first one below the others."""
     begin, end = -1, max(hours(result, result["end"]), hours(result, result["deadline"])) + 0.5
     shown = [([(x, y) for x, y in points if begin <= x <= end], color) for points, color in lines]
     values = [y for points, _ in shown for _, y in points]
@@ -75,7 +75,7 @@ def grams_chart(result):
     lines = []
     for way, color in (("steady", TWO), ("harpe", ONE)):
         grams = result["hourly"][way]
-        # Both begin and end at nothing.
+        # Both lines begin and end at zero.
         steps = [(start, 0.0), *stepped([(start + hour, one) for hour, one in enumerate(grams)]), (start + len(grams), 0.0)]
         lines.append((steps, color))
     return chart(result, lines, "grams in an hour", "Grams in each hour, of Harpe and of the best steady pace", 0, HALF_WIDTH)
@@ -87,7 +87,7 @@ def saved(result):
 
 
 def why(result):
-    """How much energy that took; why the way with fewer grams may be the one with more of it."""
+    """Text on the energy used, and why the option with fewer grams may need more energy."""
     harpe, steady = result["ways"][:2]
     more = harpe["joules"] / steady["joules"] - 1
     if more > 0 and harpe["grams"] < steady["grams"]:
@@ -98,7 +98,7 @@ def why(result):
 
 
 def picture(result):
-    """Intensity above power, as a file of its own."""
+    """Returns the chart of intensity above the chart of power, as one SVG file."""
     charts = "".join(f'<svg y="{20 + HEIGHT * row}" width="{WIDTH}" height="{HEIGHT}"{drawn.removeprefix("<svg")}'
                      for row, drawn in enumerate((intensity_chart(result), power_chart(result))))
     return (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {20 + 2 * HEIGHT}"><style>{COLORS}</style>'
@@ -107,7 +107,7 @@ def picture(result):
 
 
 def page(result, events, source):
-    """events: [{at, text}], at in s since 1970; source: what made it, the last arguments of framed_page."""
+    """events: [{at, text}], at in s since 1970; source: how the page was made, the last arguments of framed_page."""
     shown = [one for one in events if hours(result, one["at"]) >= -1]
     rows = [("hour", "what happened"), *[(f"{hours(result, one['at']):.1f}", html.escape(one["text"])) for one in shown[-40:]]]
     log = table(rows).replace('class="scroll"', 'class="scroll events"')

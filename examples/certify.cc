@@ -1,5 +1,6 @@
-// A plan with the proof of how good it is, in files; then both are read back and checked by code
-// that shares nothing with what made them. What it saves, in grams, and a page that shows it.
+// Writes a plan with the proof of its quality to files, then reads both back and checks them with
+// code that shares nothing with the planner. Prints the saving in grams, and writes a page that
+// shows it.
 //
 //   certify PROFILE.csv DIRECTORY
 
@@ -38,7 +39,7 @@ std::string content(const path& file) {
 harpe::Status write(const path& profile, const path& directory) {
   const harpe::Profile costs = HARPE_TRY(harpe::read_profile(profile));
   const auto schedule = harpe::one_f_one_b({.stages = costs.stages(), .micro_batches = 8});
-  // The GPUs of the last stage draw more while they wait: a list has a value for each stage.
+  // The GPUs of the last stage draw more power while they wait: one value per stage.
   std::vector<harpe::Watts> waiting = harpe::PerStage(83.64_W).each(costs.stages());
   waiting.back() = 90_W;
   const auto frontier =

@@ -24,9 +24,9 @@ from page_frame import digest
 
 PIPELINES, STAGES, MICRO_BATCHES = 2, 4, 4
 BLOCKING_W = 83.64
-PATIENCE_S = 120  # without progress, with a machine that does much else
+PATIENCE_S = 120  # without progress, on a machine with much other load
 LONGEST_S = 600
-TOLD_S = 15  # how often it is said what is waited for
+TOLD_S = 15  # interval between messages about a wait
 JOB = "demo"
 SIMULATION = """# Eight A100 SXM whose clocks take 10 ms to change. Waiting draws what Perseus measured on A100.
 # They warm up in seconds rather than in a minute, so that what is measured early holds later.
@@ -45,11 +45,11 @@ slow_target_share = 0
 slow_pair_share = 0
 """
 POLICY = '[[allow]]\nusers = ["*"]\ngpus = ["*"]\nread = true\nclocks_mhz = [210, 1410]\n'
-LEFT_BEHIND = ("gpus", "jobs.db*", "control", "*.sock", "iterations.csv")  # by a demonstration before
+LEFT_BEHIND = ("gpus", "jobs.db*", "control", "*.sock", "iterations.csv")  # files of an earlier demonstration
 
 
 def wrapped(text, columns=80):
-    """Sentences in lines of so many columns; lines with paths, such as commands to type, stay whole."""
+    """Wraps sentences at a column; lines with paths, such as commands to type, stay whole."""
     lines = []
     for line in text.split("\n"):
         if len(line) <= columns or "/" in line:
@@ -61,9 +61,9 @@ def wrapped(text, columns=80):
 
 
 def end_on_signals():
-    """Whoever started processes ends them, also where a signal ends it."""
+    """Raises SystemExit on signals, so that the processes that were started are ended, too."""
     ends = [end for end in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-            if signal.getsignal(end) is not signal.SIG_IGN]  # as nohup has it
+            if signal.getsignal(end) is not signal.SIG_IGN]  # nohup ignores SIGHUP
 
     def leave(number, _):
         for end in ends:
@@ -76,7 +76,8 @@ def end_on_signals():
 
 @contextlib.contextmanager
 def temporary_folder():
-    """A folder for one demonstration. Removes those of demonstrations that were killed, whose processes have ended, too."""
+    """Yields a folder for one demonstration. Removes the folders of killed demonstrations whose processes have all
+    ended."""
     for old in pathlib.Path(tempfile.gettempdir()).glob("harpe-demo-*"):
         with contextlib.suppress(OSError):
             found = old.lstat()
@@ -84,7 +85,7 @@ def temporary_folder():
                 continue
             with open(old / "lock") as lock:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                if lock.read() == socket.gethostname():  # locks may hold on one machine only
+                if lock.read() == socket.gethostname():  # a lock may be visible on one machine only
                     shutil.rmtree(old, ignore_errors=True)
     with tempfile.TemporaryDirectory(prefix="harpe-demo-") as folder:
         yield folder
@@ -92,7 +93,7 @@ def temporary_folder():
 
 class DemoCluster:
     def __init__(self, harpe, trainer, folder, command=""):
-        """command: what the user typed in place of this script's name: "harpe demo"."""
+        """command: the command that the user typed instead of this script's name: "harpe demo"."""
         self.command = command
         self.harpe, self.trainer, self.folder = harpe.resolve(), trainer.resolve(), pathlib.Path(folder).resolve()
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -113,14 +114,15 @@ class DemoCluster:
 
     def start(self, name, command, **how):
         with open(self.folder / f"{name}.log", "w") as log:
-            # The folder is in use until the last process has ended, also where this one is killed.
+            # The lock is inherited: the folder is in use until the last process has ended, even if this process is
+            # killed.
             process = subprocess.Popen([str(part) for part in command], stdout=log, stderr=subprocess.STDOUT,
                                        pass_fds=[self.lock.fileno()], **how)
         self.processes.append((name, process))
         return process
 
     def start_agent_and_server(self, *serve_options, idle_w=BLOCKING_W):
-        """idle_w: of a GPU that waits."""
+        """idle_w: power of a waiting GPU."""
         folder = self.folder
         self.idle_w = idle_w
         (folder / "simulation.toml").write_text(SIMULATION.format(folder=folder, blocking=idle_w))
@@ -144,13 +146,13 @@ class DemoCluster:
             time.sleep(0.05)
 
     def source(self):
-        """What made a page of this, for framed_page."""
+        """Returns the origin of a page, for framed_page."""
         said = subprocess.run([self.harpe, "--version"], capture_output=True, text=True, check=True).stdout.strip()
         near = os.path.relpath(sys.argv[0])
         command = shlex.split(self.command) or [sys.argv[0] if near.startswith("..") else near]
-        left_out = ["--out"]  # where to write is no part of what it is made of
+        left_out = ["--out"]  # the output folder has no influence on the result
         if self.command:
-            left_out += ["--command", "--harpe", "--trainer"]  # given by that command
+            left_out += ["--command", "--harpe", "--trainer"]  # set by that command
         words = iter(sys.argv[1:])
         for word in words:
             if word in left_out:
@@ -162,7 +164,7 @@ class DemoCluster:
                 "documentation": "docs/simulated-gpus.md, docs/jobs.md."}
 
     def how_to_look(self):
-        """What to type in another terminal while this runs."""
+        """Returns commands to type in another terminal in the meantime."""
         harpe = self.harpe if self.harpe != which("harpe") else "harpe"
         return (f"The server is at {self.url} while this runs. In another terminal:\n"
                 f"   export HARPE_SERVER={self.url}\n"
@@ -230,7 +232,7 @@ class DemoCluster:
             time.sleep(0.2)
 
     def wait_for_plans(self):
-        """Quick plans run first; what is compared later is the best."""
+        """Waits for the best plans. Quick plans run first; the comparison uses the best ones."""
         return self.wait("the best plans", lambda status: status["phase"] in ("running", "straggling")
                          and status["characterization"] is None)
 
@@ -238,11 +240,12 @@ class DemoCluster:
 def add_program_options(parser):
     parser.add_argument("--harpe", type=pathlib.Path, help="the command (default: that of the PATH)")
     parser.add_argument("--trainer", type=pathlib.Path, help="examples/trainer.cc, built (default: what is installed with harpe)")
-    parser.add_argument("--command", default="", help=argparse.SUPPRESS)  # by `harpe demo`: its name, for what is written
+    # The name of the command that started this script, for messages.
+    parser.add_argument("--command", default="", help=argparse.SUPPRESS)
 
 
 def find_programs(arguments):
-    """What was not given, from the installation that `harpe` belongs to."""
+    """Sets programs that were not given to those of the installation that contains `harpe`."""
     arguments.harpe = arguments.harpe or which("harpe")
     if arguments.harpe is None:
         sys.exit("there is no harpe on the PATH: give --harpe, or install it (docs/install.md)")
@@ -253,7 +256,7 @@ def find_programs(arguments):
 
 
 def progress(status):
-    """For people: how far a job is."""
+    """Returns the progress of a job, as text for the user."""
     text = f"{status['phase']}, iteration {status['newest_iteration']}"
     searched = (status.get("characterization") or {}).get("fraction")
     if searched is None:
@@ -264,7 +267,7 @@ def progress(status):
 
 
 def busy():
-    """For people: that the machine does more than the demonstration alone."""
+    """Returns a note for the user if the machine has other load."""
     load, processors = os.getloadavg()[0], os.cpu_count()
     return f" (this machine is busy: load {load:.1f} on {processors} processors)" if load > 1.5 * processors else ""
 

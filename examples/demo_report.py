@@ -5,11 +5,11 @@ import html
 from page_frame import PALETTE, framed_page
 
 WIDTH, HEIGHT = 760, 260
-HALF_WIDTH = 580  # of a chart beside another one
+HALF_WIDTH = 580  # of a chart next to another one
 LEFT, RIGHT, TOP, BOTTOM = 64, 16, 16, 46
 NAMES = {"planned": "with its plan", "straggling": "while pipeline 1 straggles", "recovered": "recovered"}
 SHORT = {"planned": "plan", "straggling": "straggler", "recovered": "recovered"}
-NEAREST_NUMBERS = 26  # px between the numbers of two events in a chart
+NEAREST_NUMBERS = 26  # px between the numbers of two events in a chart, at least
 
 SIMULATED = "Simulated GPUs: times and energies come from a model of a GPU, not from a real one."
 
@@ -19,17 +19,17 @@ DOUBT = '<strong class="doubt">Simulated GPUs, not real ones.</strong>'
 
 
 def figure(drawn, caption):
-    """A chart with what it shows, and what it does not. Captions are markup."""
+    """A chart and its caption, with the reservation that applies to all charts. Captions are markup."""
     return f"<figure>{drawn}<figcaption>{caption} {DOUBT}</figcaption></figure>"
 
 
 def legend(entries):
-    """Of (number of a colour, name)."""
+    """entries: (colour number, name)."""
     return '<ul class="legend">' + "".join(f'<li><i class="c{number}"></i>{name}</li>' for number, name in entries) + "</ul>"
 
 
 def table(rows):
-    """The first row are headings, the first cell of each the row's name; cells are markup."""
+    """Returns a table. The first row holds headings, the first cell of each row its name; cells are markup."""
     head, *body = rows
     heads = "".join(f'<th scope="col">{cell}</th>' for cell in head)
     lines = "".join(f'<tr><th scope="row">{first}</th>' + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>\n"
@@ -39,7 +39,7 @@ def table(rows):
 
 
 def ticks(low, high, about=5):
-    """Round numbers that cover low to high."""
+    """Returns round numbers that cover low to high."""
     size = (high - low) / about or 1
     power = 10.0
     while power > size:
@@ -60,7 +60,7 @@ def ticks(low, high, about=5):
 class Chart:
     def __init__(self, x, y, x_label, y_label, title, width=WIDTH):
         self.x, self.y, self.width = x, y, width
-        self.names = []  # of spans: from where to where
+        self.names = []  # (from, to) of the names of spans
         self.parts = [f'<svg viewBox="0 0 {width} {HEIGHT}" role="img"><title>{html.escape(title)}</title>']
         for value in ticks(*y):
             self.parts.append(f'<line x1="{LEFT}" x2="{width - RIGHT}" y1="{self.at_y(value):.1f}" y2="{self.at_y(value):.1f}"'
@@ -83,7 +83,7 @@ class Chart:
         left, right = self.at_x(begin), self.at_x(end)
         self.parts.insert(1, f'<rect x="{left:.1f}" y="{TOP}" width="{right - left:.1f}" height="{HEIGHT - TOP - BOTTOM}"'
                              ' fill="var(--shade)"/>')
-        # Where names of short spans would meet, they stand below each other.
+        # Names of short spans would overlap, so they are placed one below the other.
         room = 12 + 7 * len(text)
         begin = min(left + 4, self.width - RIGHT - room)
         below = sum(begin < other_end and other < begin + room for other, other_end in self.names)
@@ -96,7 +96,8 @@ class Chart:
         self.parts.append(f'<polyline points="{text}" fill="none" stroke="{color}" stroke-width="{width}"{dash}/>')
 
     def number(self, moments):
-        """A vertical line at each moment, and above it its number in the list of events; those close together share one label."""
+        """Draws a vertical line at each moment, with its number in the list of events above it; close ones share one
+        label."""
         groups = []  # [px of the first, number of the first, number of the last]
         for number, moment in enumerate(moments, 1):
             if not self.x[0] <= moment <= self.x[1]:
@@ -113,7 +114,7 @@ class Chart:
             self.parts.append(f'<text x="{at:.1f}" y="{TOP - 3}" text-anchor="middle">{text}</text>')
 
     def mark(self, x, y, color, text, dy=-10):
-        # Half of what the text needs beside its mark, so that it is not cut off at an edge.
+        # Half of the text's width, so that the text is not cut off at an edge.
         room = 3.5 * len(text)
         middle = min(max(self.at_x(x), room), self.width - room)
         self.parts.append(f'<circle cx="{self.at_x(x):.1f}" cy="{self.at_y(y):.1f}" r="5" fill="{color}"/>'
@@ -130,7 +131,7 @@ def signed(percent):
 
 
 def doubt(one, before="", after=""):
-    """Why the savings of a phase are not to be believed; empty where they are."""
+    """Returns why the savings of a phase are not reliable; empty if they are."""
     why = []
     if abs(one["saved_percent"]) <= one["saved_error_percent"]:
         why.append("not distinguishable from zero")
@@ -144,7 +145,7 @@ UNQUIET = ("Measured and predicted disagree, so that these figures are no result
 
 
 def saved(one):
-    """Green only where it is certain."""
+    """Green only if the saving is certain."""
     certain = " certain" if one["saved_percent"] > 0 and not doubt(one) else ""
     return f"<b class=\"saved{certain}\">{one['saved_percent']:.1f} ± {one['saved_error_percent']:.1f} %</b>"
 
@@ -154,7 +155,7 @@ def saved_in_text(one):
 
 
 def objective_text(objective):
-    """What a user has asked of the job; None if that is what every job begins with."""
+    """Returns the objective that the user has set for the job; None if it is the default."""
     (kind, value), = objective.items()
     if objective == {"slowdown": 0}:
         return None
@@ -165,7 +166,8 @@ def objective_text(objective):
 
 
 def name_of(phase, one):
-    """Of a phase, for its row. An objective that a user has set in the meantime is what the phase shows then."""
+    """Returns the name of a phase for its row. If a user has set an objective in the meantime, the phase shows that
+    one."""
     if not one["objective"]:
         return NAMES[phase]
     return f"{NAMES[phase]}, {one['objective']}" if phase == "straggling" else f"objective {one['objective']}"
@@ -176,15 +178,15 @@ def short_name(phase, one):
 
 
 def padded(values, share=0.08, above=0.08):
-    """above: the share above the highest value, where names of spans may stand."""
+    """above: the share above the highest value, where names of spans may be placed."""
     low, high = min(values), max(values)
     room = high - low or abs(high) or 1
     return low - room * share, high + room * above
 
 
 def over_time(history, result, spans, key, label, title, width=WIDTH, moments=()):
-    """One line a pipeline, and what was predicted for pipeline 0. The line of pipeline 0 is the wider one, so that both are seen
-    where they are the same."""
+    """Draws one line per pipeline, and the prediction for pipeline 0. The line of pipeline 0 is wider, so that both are
+    visible where they are equal."""
     values = [row[key] for rows in history.values() for row in rows]
     values += [predicted(result[phase], key) for phase in spans]
     end = max(row["at_s"] for rows in history.values() for row in rows)
@@ -207,9 +209,9 @@ def predicted(one, key):
 
 
 def picture(result, history, spans):
-    """The energy of an iteration over time, as a file of its own."""
+    """Returns the chart of energy per iteration over time, as an SVG file."""
     chart = over_time(history, result, spans, "energy_j", "energy of an iteration, J", "Energy of an iteration over time")
-    # At both sides of the axis' label.
+    # On both sides of the axis label.
     entries = [(LEFT, ONE, "pipeline 0"), (LEFT + 100, TWO, "pipeline 1"), (LEFT + 510, PREDICTED, "dashed: predicted")]
     key = "".join(f'<rect x="{x}" y="{HEIGHT - 15}" width="10" height="10" fill="{color}"/><text x="{x + 16}" y="{HEIGHT - 6}">{text}</text>'
                   for x, color, text in entries)
@@ -224,7 +226,7 @@ def frontier_chart(frontier, result):
     marks = [(result[phase]["predicted_plan_time_s"], result[phase]["predicted_plan_energy_j"], phase)
              for phase in ("planned", "straggling")]
     full = (frontier["all_max"]["time_s"], frontier["all_max"]["energy_j"])
-    # Beyond the least energy are plans that wait for a straggler, which is no frontier.
+    # Plans beyond the least energy wait for a straggler; they are not part of the frontier.
     least = min(energy for _, energy in points)
     shown = []
     for point in points:
@@ -242,7 +244,7 @@ def frontier_chart(frontier, result):
 
 
 def measured_table(result):
-    """The cells with a prediction have it below what was measured."""
+    """Cells with a prediction show it below the measured value."""
     full = result["all_max"]
     rows = [("", "saved", "slower", "time, s", "energy, J"),
             ("at all-max", "", "", f"{full['time_s']:.3f}", f"{full['energy_j']:.1f}")]
@@ -281,9 +283,9 @@ def lead(result):
 
 
 def page(result, history, spans, frontier, events, source):
-    """history: {pipeline: [{at_s, time_s, energy_j, power_w}]}; spans: {phase: (begin, end)}; events: [{at_s, iteration, by, text}],
-    where iteration is None before the first one, and by says who caused it, or is empty. All times in s since the first
-    iteration. source: what made it, the last arguments of framed_page."""
+    """history: {pipeline: [{at_s, time_s, energy_j, power_w}]}; spans: {phase: (begin, end)}; events: [{at_s,
+    iteration, by, text}], where iteration is None before the first one, and by names the cause, or is empty. All times
+    in s since the first iteration. source: how the page was made, the last arguments of framed_page."""
     unquiet = "" if all(result[phase]["as_predicted"] for phase in spans) else (
         f'<p class="note">{UNQUIET}</p>')
     pipelines = legend([(0, "pipeline 0 (the wider line)"), (1, "pipeline 1")])

@@ -1,5 +1,5 @@
-// How long a GPU takes to change its clock, and what an operation costs at two clocks: on a
-// simulated GPU in simulated time, so that nothing waits.
+// Measures how long a GPU takes to change its clock, and the cost of an operation at two clocks: on
+// a simulated GPU in simulated time, so that nothing waits.
 
 #include <cstdio>
 #include <memory>

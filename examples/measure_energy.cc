@@ -1,5 +1,5 @@
-// What the GPUs and CPUs of this machine use in one second, each with its error bar, and a line of
-// it in a log. On a machine without a GPU:
+// Measures the energy of this machine's GPUs and CPUs during one second, each with its error bar,
+// and appends a line to a log. On a machine without a GPU:
 //
 //   HARPE_SIMULATION=simulations/a100x4.toml measure_energy LOG.csv
 
@@ -33,7 +33,7 @@ harpe::Status run(const char* log) {
   harpe::Clock& clock = harpe::system_clock();
   const auto monitor = HARPE_TRY(harpe::EnergyMonitor::start(gpus, cpus, {}, clock));
   HARPE_TRY(monitor->begin("work"));
-  clock.sleep_until(clock.now() + harpe::Seconds{1});  // in its place: work
+  clock.sleep_until(clock.now() + harpe::Seconds{1});  // replace with your work
   const harpe::WindowEnergy used = HARPE_TRY(monitor->end("work"));
   for (const harpe::DeviceEnergy& device : used.devices) {
     const harpe::EnergyEstimate& energy = device.energy;

@@ -1,6 +1,6 @@
-// A plan for an objective before anything is measured: the profile comes from a model of a GPU,
-// with a second kernel schedule beside each clock; the pipeline has transfers and an optimizer, and
-// the plan is replayed with settings that change late.
+// Plans for an objective before anything is measured: the profile comes from a model of a GPU, with
+// a second kernel schedule for each clock; the pipeline has transfers and an optimizer, and the
+// plan is replayed with settings that change late.
 //
 //   objective ['{"slowdown": 0.05}']
 
@@ -47,8 +47,8 @@ harpe::Result<harpe::Profile> make_profile(const harpe::GpuModel& gpu) {
   return profile;
 }
 
-/// The profile with every point once more for a kernel schedule that takes 5 % longer and needs 6 %
-/// less energy.
+/// Returns the profile with a second copy of every point, for a kernel schedule that takes 5 %
+/// longer and needs 6 % less energy.
 harpe::Profile with_second_schedule(const harpe::Profile& profile) {
   const harpe::Knobs second{.label = harpe::Label::of("sm12").value_or(harpe::Label{})};
   std::vector<harpe::InstructionProfile> entries(profile.entries().begin(),

@@ -1,10 +1,11 @@
-// The clock or power limit of a training's GPUs, found while it trains: some epochs of a loop that
+// Finds the clock or power limit for a training's GPUs while it trains: some epochs of a loop that
 // computes nothing, on simulated GPUs, through the node's agent.
 //
 //   harpe agent --policy policy.toml --simulate gpus.toml --socket agent.sock &
 //   HARPE_SIMULATION=gpus.toml HARPE_AGENT_SOCKET=agent.sock optimize_power
 //
-// A job of several processes has one in each, which agree by the job's own reductions.
+// In a job of several processes each has its own optimizer; they agree through the job's
+// reductions.
 
 #include <cstdio>
 #include <cstdlib>
@@ -18,7 +19,7 @@
 
 namespace {
 
-/// Of a job of one process. With MPI it is MPI_Allreduce in place, of doubles, with MPI_SUM.
+/// For a job of one process. With MPI, use MPI_Allreduce in place, of doubles, with MPI_SUM.
 harpe::Status sum_over_processes(std::span<double> /*values*/) {
   return harpe::ok_status();
 }
@@ -33,7 +34,7 @@ harpe::Status train(int epochs, int steps) {
   for (int epoch = 0; epoch < epochs; ++epoch) {
     for (int step = 0; step < steps; ++step) {
       optimizer->on_step_begin();
-      clock.sleep_until(clock.now() + harpe::Seconds{0.02});  // in its place: a training step
+      clock.sleep_until(clock.now() + harpe::Seconds{0.02});  // replace with a training step
     }
     optimizer->on_epoch_end();
   }

@@ -6,7 +6,7 @@ import re
 import shlex
 
 HERE = pathlib.Path(__file__).resolve().parent
-PARTS = HERE / "page"  # of an installed copy
+PARTS = HERE / "page"  # in an installed copy
 if not PARTS.exists():
     PARTS = HERE.parent / "src" / "harpe" / "report" / "page"
 STYLE = (PARTS / "page.css").read_text(encoding="utf-8")
@@ -14,12 +14,12 @@ PALETTE = STYLE[:STYLE.index("/* End of the palette. */")]
 
 
 def fill(text, values):
-    """Each {{name}} by its value, in one pass: values are not searched again."""
+    """Replaces each {{name}} with its value, in one pass: values are not searched again."""
     return re.sub(r"\{\{(\w+)\}\}", lambda found: values[found.group(1)], text)
 
 
 def framed_page(title, subtitle, banner, body, program, command, inputs, documentation):
-    """Title, subtitle and banner are text, the body is markup. Inputs are of (name, digest or "")."""
+    """Title, subtitle and banner are text, the body is markup. Inputs are (name, digest or "")."""
     named = "; ".join(html.escape(name) + (f" <code>{digest}</code>" if digest else "") for name, digest in inputs)
     return fill((PARTS / "frame.html").read_text(encoding="utf-8"), {
         "policy": "", "style": STYLE, "title": html.escape(title), "subtitle": html.escape(subtitle),
@@ -29,7 +29,7 @@ def framed_page(title, subtitle, banner, body, program, command, inputs, documen
 
 
 def digest(text):
-    """FNV-1a of 64 bits, as the command writes it."""
+    """Returns the 64-bit FNV-1a digest in the format of the command."""
     value = 0xCBF29CE484222325
     for byte in text.encode():
         value = (value ^ byte) * 0x100000001B3 % 2**64

@@ -1,4 +1,4 @@
-// From a measured profile to a plan, in as few lines as it takes.
+// From a measured profile to a plan, in as few lines as possible.
 //
 //   plan PROFILE.csv
 

@@ -16,7 +16,7 @@ int main(void) {
   for (int iteration = 0; iteration < 3; ++iteration) {
     harpe_pause pause;
     if (harpe_client_pause_requested(harpe, iteration, &pause, sizeof pause)) {
-      printf("asked to pause: %s\n", pause.why); /* here a checkpoint would be written */
+      printf("asked to pause: %s\n", pause.why); /* write a checkpoint here */
       harpe_client_wait_for_resume(harpe, -1);
     }
     harpe_client_iteration_begin(harpe, iteration);

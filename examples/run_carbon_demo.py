@@ -21,7 +21,7 @@ import sys
 import time
 import urllib.error
 
-sys.dont_write_bytecode = True  # nothing beside an installed copy
+sys.dont_write_bytecode = True  # write no files next to an installed copy
 if sys.version_info < (3, 9):
     sys.exit("the demonstration needs Python 3.9 or later, and this is %d.%d: put a later one first on PATH" % sys.version_info[:2])
 import carbon_demo_report  # noqa: E402
@@ -36,19 +36,20 @@ from demo_cluster import (  # noqa: E402
     wrapped,
 )
 
-HOUR_S = 5  # of a clock on the wall, for an hour of the invented grid; whole, for a file tells seconds
-DAYS = 4  # of it
-START_H, FOLLOW_H = 8, 17  # of a day: when the first begins, and when the training begins to follow, after profiling
-WORK_H, DEADLINE_H = 14, 22  # of the training: at its fastest, and what it has
+HOUR_S = 5  # wall-clock seconds per hour of the invented grid; an integer, since times in files are whole seconds
+DAYS = 4  # of the grid
+# Hours of a day: the first hour, and the hour in which the training begins to follow the grid, after profiling.
+START_H, FOLLOW_H = 8, 17
+WORK_H, DEADLINE_H = 14, 22  # of the training: its shortest time, and the time until its deadline
 FORWARD_S = 0.015
 IDLE_W = 40  # of a GPU that waits or pauses
-PAUSE_S, RESUME_S = 1, 1  # what stopping and starting take
-# An invented grid with much sun: g/kWh of each hour of a day.
+PAUSE_S, RESUME_S = 1, 1  # time to stop and to start
+# An invented grid with much solar power: g/kWh of each hour of a day.
 DAY = (330, 335, 335, 330, 325, 320, 290, 230, 160, 110, 85, 75, 70, 72, 80, 105, 170, 270, 350, 385, 390, 375, 355, 340)
 
 
 def invented_series(begin):
-    """[(begin in s since 1970, g/kWh)]: an hour every HOUR_S, from `begin` on."""
+    """Returns [(begin in s since 1970, g/kWh)], an hour every HOUR_S, starting at `begin`."""
     return [(begin + HOUR_S * hour, DAY[(START_H + hour) % 24]) for hour in range(24 * DAYS)]
 
 
@@ -65,7 +66,7 @@ class Grid:
         return self.series[min(max(hour, 0), len(self.series) - 1)][1]
 
     def grams_by_hour(self, begin, end, joules):
-        """Of energy that was drawn evenly: (which hour of the grid, grams)."""
+        """Yields (hour of the grid, grams) for energy drawn at constant power."""
         at = begin
         while at < end:
             hour = int((at - self.begin) // HOUR_S)
@@ -78,7 +79,7 @@ class Grid:
 
 
 def grams_of_hours(grid, draws):
-    """[grams in each hour], from the hour in which the first draw begins. draws: of (begin, end, joules)."""
+    """Returns [grams in each hour], starting with the hour of the first draw. draws: (begin, end, joules)."""
     hours = collections.Counter()
     for begin, end, joules in draws:
         for hour, grams in grid.grams_by_hour(begin, end, joules):
@@ -96,7 +97,7 @@ class CarbonDemo(DemoCluster):
             print(wrapped(text), flush=True)
 
     def run(self):
-        # Hours begin at whole multiples of their length, as those of every grid do.
+        # Hours begin at whole multiples of their length, as in every grid.
         series = invented_series((int(time.time()) // HOUR_S + 1) * HOUR_S)
         grid = Grid(series)
         table = self.folder / "grid.csv"
@@ -108,7 +109,7 @@ class CarbonDemo(DemoCluster):
         self.say(f"1. A job of {PIPELINES} pipelines with {STAGES} stages each trains, and is profiled on its way.")
         planned = self.wait_for_plans()
         fastest = planned["predicted_time_s"]
-        # It begins when the evening does, so that there is something to wait for.
+        # Following begins in the evening, so that there is a reason to pause.
         first = self.next_hour(grid, FOLLOW_H)
         self.wait_until(first)
         before = self.status()["newest_iteration"]
@@ -131,7 +132,7 @@ class CarbonDemo(DemoCluster):
         return result
 
     def next_hour(self, grid, hour):
-        """When that hour of a day begins next."""
+        """Returns the next time at which that hour of a day begins."""
         now = int((time.time() - grid.begin) // HOUR_S) + 1
         while (START_H + now) % 24 != hour:
             now += 1
@@ -143,7 +144,7 @@ class CarbonDemo(DemoCluster):
             time.sleep(0.1)
 
     def follow(self, last, deadline):
-        """Until the iterations are done; says what the job does."""
+        """Waits until the iterations are done, and prints when the job pauses or resumes."""
         told = None
         while True:
             status = self.status()
@@ -158,7 +159,7 @@ class CarbonDemo(DemoCluster):
             time.sleep(0.1)
 
     def read_ranks(self):
-        """Of each rank [(begin in s since 1970, counter in J)] by iteration."""
+        """Returns for each rank [(begin in s since 1970, counter in J)] by iteration."""
         offset = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
         ranks = {}
         with open(self.folder / "iterations.csv") as file:
@@ -169,8 +170,8 @@ class CarbonDemo(DemoCluster):
 
     def evaluate(self, grid, first, last, deadline, end, frontier):
         ranks = self.read_ranks()
-        spans = {}  # of each iteration: begin, end, joules of all GPUs
-        draws = []  # of each iteration and GPU: begin, end, joules
+        spans = {}  # per iteration: begin, end, joules of all GPUs
+        draws = []  # per iteration and GPU: begin, end, joules
         for rank in ranks.values():
             for iteration in range(first, last):
                 (begin, before), (until, after) = rank[iteration], rank[iteration + 1]
@@ -178,7 +179,7 @@ class CarbonDemo(DemoCluster):
                 span = spans.setdefault(iteration, [begin, until, 0.0])
                 span[2] += after - before
         begin = spans[first][0]
-        # What training took before, against the plan that it ran: the same holds for the others.
+        # Compares earlier iterations with the plan that they ran. The same ratio is assumed for the other plans.
         earlier = range(max(first - 12, 0), first)
         anyone = ranks[0, 0]
         plan = frontier["plans"][0]

@@ -23,7 +23,7 @@ import sys
 import time
 import urllib.request
 
-sys.dont_write_bytecode = True  # nothing beside an installed copy
+sys.dont_write_bytecode = True  # write no files next to an installed copy
 if sys.version_info < (3, 9):
     sys.exit("the demonstration needs Python 3.9 or later, and this is %d.%d: put a later one first on PATH" % sys.version_info[:2])
 import demo_report  # noqa: E402
@@ -42,15 +42,15 @@ from demo_cluster import (  # noqa: E402
 )
 
 FACTOR = 1.2
-SPANS = {"planned": 12, "straggling": 12, "recovered": 12}  # iterations that are measured
-MOST_TRIES = 4  # to measure a phase by one assignment
+SPANS = {"planned": 12, "straggling": 12, "recovered": 12}  # number of measured iterations
+MOST_TRIES = 4  # to measure a phase under one assignment
 
 
 class Demo(DemoCluster):
     def __init__(self, arguments, folder):
         super().__init__(arguments.harpe, arguments.trainer, folder, arguments.command)
         self.arguments = arguments
-        self.done = []  # what the demonstration itself has done: (s since 1970, text)
+        self.done = []  # actions of the demonstration: (s since 1970, text)
 
     def say(self, text):
         if not self.arguments.json:
@@ -96,15 +96,15 @@ class Demo(DemoCluster):
         return result
 
     def settle(self, status, iterations=3):
-        """The iteration from which everybody has surely switched."""
+        """Returns the first iteration by which all ranks have certainly switched."""
         first = status["newest_iteration"] + iterations
         self.wait("the next iterations", lambda now: now["newest_iteration"] >= first)
         return first + 1
 
     def steady(self, phase, first):
-        """Waits for the iterations of a phase, all by one assignment; the first of them. A job whose iterations take longer than
-        promised goes to all-max for some, a better plan may be found, and a straggler that was declared is seen some iterations
-        later: then it is measured again."""
+        """Waits until all iterations of a phase have run under one assignment. Returns the first of them. Starts again
+        if the assignment changes: a job whose iterations take longer than predicted runs at all-max for some
+        iterations, a better plan may be found, and a declared straggler is detected some iterations later."""
         for left in reversed(range(MOST_TRIES)):
             heard = max((event["sequence"] for event in self.events()), default=0)
             self.predictions[phase] = began = self.status()
@@ -127,11 +127,12 @@ class Demo(DemoCluster):
         self.done.append((time.time(), text))
 
     def dated(self, events):
-        """Events of the job and what the demonstration has done, for the page: in order, with iterations."""
+        """Returns events of the job and actions of the demonstration, for the page: in order, with iterations."""
         boot = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) + self.begin[0, 0, 0]
         last = max(iteration for _, _, iteration in self.begin)
         found = []
-        # The job dates an event by when it last looked at its clock: what caused one comes first all the same.
+        # The job dates an event by its last clock reading, which may be earlier than the cause. The cause is still
+        # listed first.
         cause = [(at - JOB_CLOCK_S, at, BY_DEMO, text) for at, text in self.done]
         effect = [(one["at"], one["at"], by_whom(one["text"]), one["text"]) for one in events]
         for _, at, by, text in sorted(cause + effect):
@@ -147,15 +148,15 @@ class Demo(DemoCluster):
                 self.begin[key], self.counter[key] = float(row["begin_s"]), float(row["counter_j"])
 
     def measured(self, first, last, pipeline):
-        """Time of an iteration, and joules of all GPUs of one pipeline by their counters, each with the half-width of its 95 %
-        interval. By all iterations together: a counter steps every 100 ms, so that one reading alone is off by up to what a
-        GPU uses in that time."""
+        """Returns the time of an iteration, and the joules of all GPUs of one pipeline by their counters, each with the
+        half-width of its 95 % interval. All iterations are used together: a counter steps every 100 ms, so a single
+        reading is off by up to the energy that a GPU uses in that time."""
         iterations = range(first, last + 1)
         times = [sum(self.begin[pipeline, stage, i] for stage in range(STAGES)) / STAGES for i in iterations]
         counters = [sum(self.counter[pipeline, stage, i] for stage in range(STAGES)) for i in iterations]
         time_s, energy = slope(times), slope(counters)
         time_error = mean_error([after - before for before, after in zip(times, times[1:])])
-        # Iterations that take longer for a reason of the machine's draw at least blocking power meanwhile.
+        # If other load on the machine delays an iteration, its GPUs draw at least blocking power in the meantime.
         energy_error = math.hypot(slope_error(counters), time_error * STAGES * BLOCKING_W)
         return Measured(time_s, energy, time_error, energy_error)
 
@@ -163,7 +164,7 @@ class Demo(DemoCluster):
         return self.begin[0, 0, iteration] - self.begin[0, 0, 0]
 
     def history(self, pipeline, window=5):
-        """Time and energy of an iteration, as means of some, and when."""
+        """Returns time and energy of an iteration as moving means, with their times."""
         last = max(iteration for _, _, iteration in self.begin)
         rows = []
         for first in range(last - window + 1):
@@ -174,22 +175,23 @@ class Demo(DemoCluster):
 
     def evaluate(self, moments):
         self.read_iterations()
-        # The first two, in which a trainer warms up, do not count; profiling begins with all at all-max.
+        # The first two iterations, in which a trainer warms up, do not count; profiling begins with all ranks at
+        # all-max.
         full = self.measured(2, 6, 0)
         result = {"all_max": {"time_s": full.time_s, "energy_j": full.energy_j}}
         for phase, length in SPANS.items():
             first = moments[phase]
             found = self.measured(first, first + length, 0)
             predicted = self.predictions[phase]
-            # Where one straggles, its plan is a faster one, or all-max; pipeline 0 has the slower one.
+            # If one pipeline straggles, its plan is a faster one, or all-max; pipeline 0 has the slower one.
             plan = max((one for one in predicted["plans"] if one["plan"] is not None), key=lambda one: one["time_s"])
             entry = {"time_s": found.time_s, "energy_j": found.energy_j, "predicted_plan_time_s": plan["time_s"],
                      "predicted_plan_energy_j": plan["energy_j"],
                      "predicted_time_s": predicted["predicted_time_s"] or plan["time_s"]}
-            # A pipeline that is done before the slowest one waits for it, and draws what waiting draws.
+            # A pipeline that finishes before the slowest one waits for it at blocking power.
             waits = max(0.0, entry["predicted_time_s"] - plan["time_s"])
             entry["predicted_energy_j"] = plan["energy_j"] + waits * STAGES * BLOCKING_W
-            # At all-max it would have waited, too.
+            # At all-max it would also have waited.
             baseline = full.energy_j + max(0.0, found.time_s - full.time_s) * STAGES * BLOCKING_W
             used = found.energy_j / baseline
             entry["saved_percent"] = 100 * (1 - used)
@@ -205,16 +207,16 @@ class Demo(DemoCluster):
 
 
 BY_DEMO = "This demonstration:"
-JOB_CLOCK_S = 1  # how far behind the dates of the job's events may be
+JOB_CLOCK_S = 1  # largest delay of the dates of the job's events
 
 
 def by_whom(text):
-    """Who caused an event, as far as its text shows: this demonstration sets no objective."""
+    """Returns the cause of an event, if its text shows it: this demonstration sets no objective."""
     return "A user has set the objective:" if "the objective is now" in text else ""
 
 
 def changed(events):
-    """For people: why the plans are others now, and whether that is bad."""
+    """Returns why the plans have changed, and whether that is a problem, as text for the user."""
     why = events[-1] if events else {"kind": "info", "text": "better ones are ready"}
     if why["kind"] == "warning":
         remark = "That happens where this machine does much else, too"
@@ -227,7 +229,7 @@ def changed(events):
 
 Measured = collections.namedtuple("Measured", "time_s energy_j time_error_s energy_error_j")
 
-# Of Student's distribution, 97.5 %, by degrees of freedom from 1.
+# Student's t distribution, 97.5 %, by degrees of freedom from 1.
 STUDENT = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.20, 2.18)
 
 
@@ -236,13 +238,13 @@ def student(freedom):
 
 
 def slope(values):
-    """Of the line through values that are one apart (least squares)."""
+    """Returns the slope of the line through equidistant values at distance one (least squares)."""
     middle = (len(values) - 1) / 2
     return sum((i - middle) * value for i, value in enumerate(values)) / sum((i - middle) ** 2 for i in range(len(values)))
 
 
 def slope_error(values):
-    """Half-width of the slope's 95 % interval, where readings are off and the slope is steady."""
+    """Returns the half-width of the slope's 95 % interval, for noisy readings of a constant slope."""
     middle, mean, rise = (len(values) - 1) / 2, sum(values) / len(values), slope(values)
     squares = sum((value - mean - rise * (i - middle)) ** 2 for i, value in enumerate(values))
     freedom = len(values) - 2

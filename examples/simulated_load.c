@@ -1,4 +1,4 @@
-/* Puts load on a simulated GPU and asks what its sensors only approximate.
+/* Puts load on a simulated GPU and prints quantities that its sensors only approximate.
  *
  *   HARPE_SIMULATION=simulations/a100x4.toml simulated_load */
 

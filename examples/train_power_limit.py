@@ -42,7 +42,7 @@ def options():
 
 
 def optimizer_of(arguments):
-    """What is told of steps and epochs."""
+    """Returns the object that is notified of steps and epochs."""
     if arguments.optimizer == "harpe":
         import harpe
 
@@ -57,7 +57,7 @@ def optimizer_of(arguments):
         from zeus.optimizer.power_limit import GlobalPowerLimitOptimizer, MaxSlowdownConstraint
 
         if not torch.cuda.is_available():
-            # Zeus waits for the GPU by a torch with CUDA; a CPU has done what it was given.
+            # Zeus waits for the GPU through a torch with CUDA; a CPU has no pending work.
             zeus.monitor.energy.sync_execution_fn = lambda *_, **__: None
         return GlobalPowerLimitOptimizer(
             ZeusMonitor(gpu_indices=[0]),
@@ -69,7 +69,7 @@ def optimizer_of(arguments):
 
 
 class Work:
-    """Keeps this rank's simulated GPU busy, where there is one."""
+    """Keeps this rank's simulated GPU busy, if there is one."""
 
     def __init__(self, seconds):
         self.seconds = seconds
@@ -90,7 +90,7 @@ class Work:
 
 
 def batches(device, rank, epoch, steps, teacher):
-    """Points that a linear teacher has named: made from the seed, and the same at every start."""
+    """Yields points labelled by a linear teacher: generated from the seed, and the same at every start."""
     for step in range(steps):
         generator = torch.Generator().manual_seed((epoch * 100_003 + step) * 1009 + rank)
         points = torch.randn(BATCH, FEATURES, generator=generator)

@@ -34,13 +34,15 @@ from torch import nn
 
 import harpe  # Harpe: the first line of three
 
-# Harpe: how to measure what computations cost at each clock. Training of days has the time for the
-# usual 24 clocks and 10 % of slowdown (docs/server.md); this one is to have its plan in a minute.
+# Harpe: how to measure the costs of computations at each clock. Training for days has time for the
+# usual 24 clocks and 10 % of slowdown (docs/server.md); this example should have its plan in a
+# minute.
 PROFILING = {"slowdown_limit": 1.0, "most_clocks": 6, "lowest_clock_mhz": 800}
 
-# Harpe: how long a GPU takes to change to a clock, as `harpe switch-latency --table` says of
-# examples/simulations/a100x4.toml, where one GPU takes long to 1170 MHz. Plans without it promise
-# what no GPU keeps where computations are not much longer. A number would hold for all clocks.
+# Harpe: how long a GPU takes to change to a clock, as measured by `harpe switch-latency --table` on
+# examples/simulations/a100x4.toml, where one GPU takes long to change to 1170 MHz. Without it, if
+# computations are not much longer than that, plans promise times that no GPU achieves. A single
+# number would apply to all clocks.
 SWITCH_LATENCY_S = """frequency,latency
 810,0.024
 930,0.031
@@ -51,7 +53,7 @@ SWITCH_LATENCY_S = """frequency,latency
 """
 
 WIDTH = 32
-SAMPLES = 8  # of a micro-batch
+SAMPLES = 8  # per micro-batch
 
 
 def options():
@@ -72,7 +74,7 @@ def options():
     return parser.parse_args()
 
 
-# --- What is trained ------------------------------------------------------------------------------
+# --- The model -----------------------------------------------------------------------------------
 
 
 def stage_module(stage):
@@ -86,7 +88,7 @@ def micro_batch(iteration, pipeline, number):
 
 
 def reference_losses(arguments):
-    """The same training on one process."""
+    """Trains the same model in one process."""
     model = nn.Sequential(*[stage_module(stage) for stage in range(arguments.stages)])
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
     count = arguments.data * arguments.micro_batches
@@ -109,7 +111,8 @@ def reference_losses(arguments):
 
 
 def simulation_module():
-    """Beside the look-alike libnvidia-ml.so.1: in a wheel, a build, or where PYTHONPATH says."""
+    """Loads the module next to the simulated libnvidia-ml.so.1: in a wheel, a build, or on
+    PYTHONPATH."""
     package = pathlib.Path(harpe.__file__).parent
     beside = [package / "simulated_nvml", package.parents[1] / "sim" / "nvml"]
     sys.path += [str(folder) for folder in beside if (folder / "harpe_sim.py").exists()]
@@ -119,7 +122,7 @@ def simulation_module():
 
 
 class SimulatedGpu:
-    """Is busy as long as a real one; does nothing without a simulation."""
+    """Is busy for as long as a real GPU; does nothing without a simulation."""
 
     def __init__(self, gpu, seconds):
         self.gpu, self.seconds, self.run = gpu, seconds, None
@@ -145,7 +148,7 @@ class Pipeline:
         self.next = rank + 1 if self.stage < self.stages - 1 else None
         self.module = stage_module(self.stage)
         self.optimizer = torch.optim.SGD(self.module.parameters(), lr=0.05)
-        # Later stages have less to do: that is the slack that a plan uses.
+        # Later stages have less work: the plan uses this slack.
         share = 1.0 - 0.4 * self.stage / max(1, self.stages - 1)
         local = os.environ.get("HARPE_GPU") or os.environ.get("LOCAL_RANK", rank)
         self.gpu = SimulatedGpu(int(local), arguments.seconds * share)
@@ -160,7 +163,7 @@ class Pipeline:
             dist.recv(x, self.previous)
             x.requires_grad_()
         with self.client.forward(micro_batch=number):  # Harpe: the third line
-            # self.client.label: how to run it, where the plan's profile has labels
+            # self.client.label: how to run it, if the plan's profile has labels
             y = self.module(x)
             if self.next is None:
                 y = nn.functional.mse_loss(y, target) / (self.micro_batches * self.pipelines)
@@ -183,7 +186,8 @@ class Pipeline:
             self.sent.append((dist.isend(x.grad, self.previous), x))
 
     def iterate(self, iteration):
-        """1F1B, then the gradients of all pipelines, then the optimizer. Returns the loss."""
+        """Runs 1F1B, then adds the gradients of all pipelines, then runs the optimizer. Returns the
+        loss."""
         self.loss, self.held, self.sent = 0.0, {}, []
         with self.client.iteration(iteration):
             ahead = min(self.stages - 1 - self.stage, self.micro_batches)
@@ -202,13 +206,13 @@ class Pipeline:
         dist.all_reduce(loss)
         return loss.item()
 
-    # --- Checkpoints, for training that is asked to pause ---
+    # --- Checkpoints, for training that is requested to pause ---
 
     def checkpoint(self, folder):
         return pathlib.Path(folder) / f"{self.pipeline}-{self.stage}.pt"
 
     def save(self, folder, iteration):
-        """A collective: what one rank saves goes with what the others do."""
+        """Saves a checkpoint. Collective: the files of all ranks belong together."""
         file = self.checkpoint(folder)
         state = {"iteration": iteration, "module": self.module.state_dict()}
         torch.save(state, file.with_suffix(".new"))
@@ -217,7 +221,7 @@ class Pipeline:
         dist.barrier()
 
     def restore(self, folder):
-        """The iteration to go on with."""
+        """Returns the iteration to continue with."""
         if not self.checkpoint(folder).exists():
             return 0
         state = torch.load(self.checkpoint(folder))
@@ -229,7 +233,7 @@ def train_from(pipeline, client, first, arguments):
     losses = []
     folder = arguments.checkpoint
     for iteration in range(first, arguments.iterations):
-        # Harpe: all ranks are asked to pause before the same iteration, and none is forced to.
+        # Harpe: all ranks are requested to pause before the same iteration; pausing is voluntary.
         if folder is not None and client.pause_requested(iteration):
             pipeline.save(folder, iteration)
             client.wait_for_resume()
@@ -276,8 +280,11 @@ def train(arguments):
 
 
 def start_all(arguments):
-    """Every rank as a process of this machine; the first failure, or a signal, ends them all."""
-    asked = []  # not an exception, which could come between the start of a rank and its being known
+    """Starts every rank as a process of this machine; the first failure, or a signal, ends them
+    all."""
+    # Not an exception, which could arrive after the start of a rank and before its process is in
+    # the list.
+    asked = []
     for end in (signal.SIGTERM, signal.SIGINT):
         if signal.getsignal(end) is not signal.SIG_IGN:
             signal.signal(end, lambda number, _: asked.append(number))

@@ -1,14 +1,15 @@
-// Training without the mathematics: pipelines x stages as processes that really exchange
-// activations and gradients over sockets, each computing on a simulated GPU of its own, with
-// Harpe's client as a real trainer would have it. What takes part of it is marked "Harpe".
+// Training without the mathematics: pipelines x stages as processes that exchange activations and
+// gradients over sockets, each computing on a simulated GPU of its own, with Harpe's client as in a
+// real trainer. Lines for Harpe are marked "Harpe".
 //
 //   trainer --simulation FILE --iterations N [--data 2] [--stages 4] [--micro-batches 8]
 //           [--forward-s 0.02] [--imbalance 1.0,1.1,0.9,1.2] [--server URL] [--agent CLOCK_SOCKET]
 //           [--job NAME] [--slow PIPELINE:FACTOR:FROM:TO] [--control FILE] [--log FILE.csv]
 //
 // Stage s of pipeline d computes on GPU d x stages + s of the simulation. `--control`: a file that
-// is read while training runs: "slow PIPELINE FACTOR" (factor 1: well again), "stop". The log has a
-// row for each iteration of each rank: when it began, what the GPU's own counter showed, and the
+// is read while training runs: "slow PIPELINE FACTOR" (factor 1: normal again), "stop". The log has
+// a row for each iteration of each rank: its start, the reading of the GPU's own counter, and the
+// assignments in force.
 // assignments that held.
 
 #include <sys/mman.h>
@@ -46,7 +47,7 @@ using harpe::InstructionKind;
 using harpe::Seconds;
 
 constexpr std::size_t kWidth = 1024;  // numbers in an activation
-constexpr double kBackwardShare = 2;  // a backward takes so many forwards
+constexpr double kBackwardShare = 2;  // a backward takes as long as this many forwards
 constexpr double kMemoryBound = 0.15;
 
 struct Options {
@@ -60,11 +61,11 @@ struct Options {
   long slow_from = 0, slow_to = 0;
 };
 
-/// What all processes see.
+/// Memory shared by all processes.
 struct Shared {
-  std::atomic<long> stop_at;       ///< the first iteration that is not run any more
-  std::atomic<long> newest;        ///< that any rank has begun
-  std::atomic<double> factor[64];  ///< of each pipeline, as the control file says
+  std::atomic<long> stop_at;       ///< the first iteration that is not run
+  std::atomic<long> newest;        ///< newest iteration that any rank has begun
+  std::atomic<double> factor[64];  ///< of each pipeline, from the control file
 };
 
 [[noreturn]] void fail(const std::string& what) {
@@ -104,7 +105,7 @@ Message receive(int socket) {
 struct Wires {
   int previous = -1, next = -1;  ///< stages of the same pipeline
   int root = -1;                 ///< the same stage of pipeline 0
-  std::vector<int> others;       ///< of pipeline 0: the same stage of the other pipelines
+  std::vector<int> others;       ///< only in pipeline 0: the same stage of the other pipelines
 };
 
 class Rank {
@@ -130,15 +131,16 @@ class Rank {
     start_harpe();
     for (long iteration = 0; iteration < shared_.stop_at.load(); ++iteration) {
       if (iteration > shared_.newest.load()) shared_.newest = iteration;
-      // Harpe: all ranks are asked before the same iteration; a real trainer saves first.
+      // Harpe: the request is for the same iteration on all ranks; a real trainer saves first.
       if (harpe_ && harpe_->pause_requested(iteration)) harpe_->wait_for_resume();
-      if (harpe_) harpe_->on_iteration_begin(iteration);  // Harpe: may be left out
+      if (harpe_) harpe_->on_iteration_begin(iteration);  // Harpe: optional
       log(iteration);
       for (const Instruction& one : schedule_.lists[static_cast<std::size_t>(stage_)]) {
         if (one.kind == InstructionKind::kForward) forward(iteration, one.micro_batch);
         if (one.kind == InstructionKind::kBackward) backward(iteration, one.micro_batch);
       }
-      if (harpe_) harpe_->on_iteration_end(device_times_);  // Harpe: as CUDA events would have it
+      // Harpe: device times, as measured with CUDA events.
+      if (harpe_) harpe_->on_iteration_end(device_times_);
       device_times_.clear();
       reduce_gradients();
     }
@@ -151,7 +153,7 @@ class Rank {
  private:
   void start_harpe() {
     if (options_.server.empty() && std::getenv("HARPE_SERVER") == nullptr) return;
-    // Harpe: what is not given here, it takes from the environment.
+    // Harpe: other options are read from the environment.
     harpe::RankClientOptions client;
     client.server = options_.server;
     client.job = options_.job;
@@ -175,7 +177,7 @@ class Rank {
     return text == nullptr ? otherwise : std::atof(text);
   }
 
-  /// What a user would write for a job of so short iterations; from the environment, for
+  /// Options that a user would set for a job with such short iterations; from the environment, for
   /// experiments.
   static void job_options(harpe::JobSpec& spec) {
     const auto number = from_environment;
@@ -211,7 +213,8 @@ class Rank {
     return factor;
   }
 
-  /// What stage s should get for a micro-batch: everybody before it has added one.
+  /// Returns the value that a stage should receive for a micro-batch: every stage on the way adds
+  /// one.
   static float expected(long iteration, int micro_batch, int hops) {
     return static_cast<float>(iteration % 1000) + static_cast<float>(micro_batch) * 0.125F +
            static_cast<float>(hops);
@@ -318,7 +321,7 @@ std::vector<Wires> make_wires(const Options& options) {
   return wires;
 }
 
-/// Follows the control file until all ranks have ended; returns whether they ended well.
+/// Follows the control file until all ranks have ended. Returns true if they all succeeded.
 bool wait_for(std::vector<pid_t> ranks, const Options& options, Shared& shared) {
   bool good = true;
   while (!ranks.empty()) {
@@ -336,7 +339,7 @@ bool wait_for(std::vector<pid_t> ranks, const Options& options, Shared& shared) 
     std::string word;
     while (control >> word) {
       if (word == "stop") {
-        // Two iterations on, which no rank has begun yet.
+        // Two iterations later, which no rank has begun yet.
         long none = options.iterations;
         shared.stop_at.compare_exchange_strong(none, shared.newest.load() + 3);
       } else if (word == "slow") {

@@ -14,7 +14,7 @@ import tempfile
 import zipfile
 from pathlib import Path
 
-# Of those that manylinux takes for granted.
+# Some of the libraries that manylinux assumes on every system.
 SYSTEMS = {"libc.so.6", "libgcc_s.so.1", "libm.so.6", "libdl.so.2", "libpthread.so.0", "librt.so.1", "ld-linux-x86-64.so.2",
            "ld-linux-aarch64.so.1"}
 PROGRAMS = ("harpe/bin/harpe", "harpe/bin/harpe-agent", "harpe/bin/harpe-lab", "harpe/libexec/harpe/trainer")

@@ -23,7 +23,7 @@ while [ $# -gt 0 ]; do
   shift 2
 done
 
-works() {  # works PROGRAM: it is there, and can build
+works() {  # works PROGRAM: true if it is installed and can build
   command -v "$1" >/dev/null && "$1" info >/dev/null 2>&1
 }
 if [ -z "$builder" ]; then
@@ -38,7 +38,7 @@ if [ -z "$packages" ]; then
   ls $packages/harpe_*.deb $packages/harpe-agent_*.deb >/dev/null 2>&1 || ./scripts/package.sh
 fi
 
-# Alone what the images are made of: the sources' folder also has what was built.
+# Contains only the files for the images: the sources' folder also has build outputs.
 context=$(mktemp -d)
 trap 'rm -rf "$context"' EXIT
 mkdir "$context/packages"
@@ -57,10 +57,10 @@ if [ -f "$base" ]; then
   fi
 fi
 
-# The version of the package.
+# The version of the package, for the image tags.
 version=$(dpkg-deb --field "$(echo "$context"/packages/harpe_*.deb)" Version)
 options=(${base:+--build-arg "BASE=$base"} --file "$context/Containerfile")
-# OCI's own format has no health checks.
+# The OCI format has no health checks.
 [ "$builder" = docker ] || options+=(--format docker)
 for image in server agent; do
   "$builder" build "${options[@]}" --target $image --tag "harpe-$image:$version" --tag "harpe-$image:latest" "$context"

@@ -25,14 +25,14 @@ for argument in "$@"; do
 done
 out=${out:-out/demo${running:+-$running}}
 
-say() {  # say TEXT: a paragraph in lines of at most 80 columns
+say() {  # say TEXT: prints a paragraph in lines of at most 80 columns
   printf '%s\n' "$*" | fold -s -w 80 | sed 's/ *$//'
 }
 
 if [ -n "$installed" ]; then
   harpe=$(command -v harpe) || { echo "there is no harpe on the PATH: docs/install.md says how to get it" >&2; exit 1; }
 else
-  # Planning alone needs neither agent nor server: a third of the build.
+  # Planning needs neither agent nor server: a third of the build.
   targets=(harpe_planning)
   harpe=$build/src/harpe/command/plan_cli/harpe
   if [ -n "$running" ]; then
@@ -44,7 +44,7 @@ else
   ./scripts/build-release.sh build/demo.log "${targets[@]}"
 fi
 
-say_where() {  # say_where WHAT: how to go on with the command itself
+say_where() {  # say_where WHAT: prints how to continue with the command itself
   echo
   echo "harpe${1:+, $1,} is $(realpath -s "$harpe"). To have it on the PATH of this shell:"
   echo "  export PATH=$(dirname "$(realpath -s "$harpe")"):\$PATH"
@@ -72,7 +72,7 @@ say "3. The plan checked by code that knows nothing of the solver."
 "$harpe" verify "$out/plan.json" --profile "$out/profile.csv" --certificate "$out/certificate.json"
 
 summary=$("$harpe" plan --profile "$out/profile.csv" --micro-batches 32 --blocking-power 83.64 --json)
-field() {  # field PLAN KEY: a number of the summary
+field() {  # field PLAN KEY: prints a number of the summary
   sed -n "/\"$1\": {/,/}/{s/.*\"$2\": \([-0-9.e+]*\).*/\1/;T;p;q}" <<<"$summary"
 }
 echo

@@ -30,7 +30,7 @@ def wrap(text, width):
 
 
 def rows_of(rooms):
-    """The rooms of a wing in rows from the top, higher floors first."""
+    """Returns the rooms of a wing in rows from the top, higher floors first."""
     ordered = sorted(rooms, key=lambda room: -room.floor)
     return [ordered[i:i + COLUMNS] for i in range(0, len(ordered), COLUMNS)]
 
@@ -73,7 +73,7 @@ def draw():
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}"'
         ' role="img" aria-label="The wings and rooms of Harpe"'
         ' font-family="system-ui, -apple-system, Segoe UI, Helvetica, Arial, sans-serif">',
-        # Its own light background keeps the picture legible on a dark page.
+        # A light background keeps the picture readable on a dark page.
         f'<rect width="{WIDTH}" height="{height}" rx="12" fill="#f6f8fa"/>',
         text(MARGIN, 30, 17, "#1f2328", "A room includes only rooms of lower wings, and rooms on lower floors (the numbers) of its own", 600),
         *drawn, "</svg>"]

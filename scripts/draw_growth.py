@@ -13,7 +13,7 @@ WIDTH, HEIGHT, LEFT, TOP, RIGHT, BOTTOM = 640, 380, 70, 24, 30, 52
 
 
 def read(lines):
-    """(instructions, steps, seconds) of every row of the benchmark."""
+    """Returns (instructions, steps, seconds) of every row of the benchmark."""
     rows = []
     for line in lines:
         words = line.split()
@@ -60,7 +60,7 @@ def draw(rows):
         parts.append(f'<circle cx="{x(n):.1f}" cy="{y(seconds):.1f}" r="4" fill="#1f6feb"/>')
         last = n == rows[-1][0]
         anchor = "end" if last else "start"
-        # Below and beside its point, but on no axis.
+        # Below the point or next to it, but not on an axis.
         low = y(seconds) + 16 > HEIGHT - BOTTOM
         right, down = (0, -12) if last else (24, 2) if low else (8, 16)
         parts.append(

@@ -17,7 +17,7 @@ from collections import defaultdict
 
 
 def points(path):
-    """(x, log time, log power) of each limit below the highest of each curve, relative to that."""
+    """Returns (x, log time, log power) of each limit below the highest of each curve, relative to that."""
     curves = defaultdict(list)
     with pathlib.Path(path).open(newline="") as file:
         for row in csv.DictReader(file):

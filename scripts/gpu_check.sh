@@ -12,14 +12,14 @@
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 fail() { echo "gpu_check: $1" >&2; exit 2; }
-# The last of these files that is there.
+# Prints the last of these files that exists.
 last_of() {
   local file found=
   for file in "$@"; do [ ! -e "$file" ] || found=$file; done
   echo "$found"
 }
 
-# The trainer of the demonstration and the experiments are a third of the wheel, and nothing here runs them.
+# Removes the demonstration's trainer and the experiments: a third of the wheel, not used here.
 without_unused() {
   python3 - "$1" <<'PYTHON'
 import os
@@ -39,7 +39,7 @@ os.replace(path + ".new", path)
 PYTHON
 }
 
-# The same of the archive.
+# Removes the same parts from the archive.
 without_lab() {
   local folder
   folder=$(mktemp -d)
@@ -75,7 +75,7 @@ esac
 mkdir -p "$1"
 out=$(cd "$1" && pwd)
 python=$(command -v "${PYTHON:-python3}") || fail "there is no ${PYTHON:-python3}"
-# The check runs in a folder of its own.
+# The check runs in its own folder.
 python=$(cd "$(dirname "$python")" && pwd)/$(basename "$python")
 [ -z "${HARPE_SIMULATION:-}" ] || HARPE_SIMULATION=$(readlink -f "$HARPE_SIMULATION")
 "$python" -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null || fail "$python is no Python 3.10 or later"
@@ -96,7 +96,7 @@ or name it with GPU_CHECK_PARTS"
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-# By Python alone: tar, xz and unzip may be missing.
+# With Python only: tar, xz and unzip may be missing.
 "$python" - "$work" "$wheel" "$archive" <<'PYTHON'
 import os, platform, re, sys, tarfile, zipfile
 work, wheel, archive = sys.argv[1:]
@@ -140,7 +140,7 @@ def check_members(file):
 check_they_fit(wheel, archive)
 try:
     with zipfile.ZipFile(wheel) as file:
-        # Keeps every file within the folder by itself, and makes no links.
+        # Keeps every file within the folder, and creates no links.
         file.extractall(os.path.join(work, "wheel"))
         for entry in file.infolist():
             if entry.external_attr >> 16 & 0o111:
@@ -158,7 +158,7 @@ PYTHON
 harpe=$work/harpe/bin/harpe
 said=$("$harpe" --version 2>&1) ||
   fail "$harpe cannot be executed here: $said; if $work is on a file system without programs, set TMPDIR"
-# The check's own modules: those beside this script, else the archive's.
+# The check's modules: next to this script, else in the archive.
 modules=$here
 [ -d "$modules/gpu_check" ] || modules=$work/harpe/share/harpe/gpu_check
 [ -d "$modules/gpu_check" ] || fail "the archive has no gpu_check: it is of an older version"
@@ -166,7 +166,7 @@ modules=$here
 export GPU_CHECK_HARPE=$harpe PYTHONPATH=$modules:$work/wheel${PYTHONPATH:+:$PYTHONPATH} PYTHONDONTWRITEBYTECODE=1
 said=$("$python" -c 'from harpe import _client' 2>&1) || fail "the wheel's module cannot be loaded by $python: ${said##*$'\n'}"
 export HARPE_COMMAND=$harpe
-# No agent, server or token of the user's takes part.
+# Ignore the user's agent, server and token.
 unset HARPE_SERVER HARPE_JOB HARPE_TOKEN HARPE_TOKEN_FILE HARPE_CA_FILE HARPE_AGENT_SOCKET
 export HARPE_CLOCK_SOCKET=
 if [ -n "${HARPE_SIMULATION:-}" ]; then

@@ -21,12 +21,12 @@ class Room(NamedTuple):
     wing: str
     floor: int  # within the wing
     knows: str
-    height: int  # a room includes only rooms of less height
+    height: int  # a room includes only lower rooms
     folder: str  # relative to that of floors.txt
 
 
 def read_house(floors=FLOORS):
-    """The wings from the ground up, and the rooms in the order of the file."""
+    """Returns the wings from the ground up, and the rooms in the order of the file."""
     wings, rooms = [], []
     for line in floors.read_text().splitlines():
         if not line or line.startswith("#"):
@@ -44,7 +44,7 @@ def read_house(floors=FLOORS):
 
 
 def room_of(path, rooms):
-    """The room of a file, by its path relative to the folder of floors.txt; None if it is in none."""
+    """Returns the room of a file, by its path relative to the folder of floors.txt; None if there is none."""
     inside = [room for room in rooms if path.startswith(room.folder + "/")]
     return max(inside, key=lambda room: len(room.folder), default=None)
 

@@ -37,7 +37,8 @@ case "${1:-}" in
   *) echo "usage: $0 [--build | --package | --wheel | --test]" >&2; exit 2 ;;
 esac
 
-# The Python packages, anew when a list has changed. Debian's interpreter: other ones come and go.
+# Installs the Python packages, again if a list has changed. Uses Debian's interpreter, since others
+# come and go.
 install_python_packages() {
   local venv=build/venv list
   cd "$(dirname "$0")/.."

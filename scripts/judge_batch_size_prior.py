@@ -24,14 +24,14 @@ HEADER = ROOT / "src/harpe/zeus/batch_size/pay_back.h"
 
 
 def shipped():
-    """The constants in the header, by name."""
+    """Returns the constants in the header, by name."""
     struct = re.search(r"struct PayBackPrior \{(.*?)\n\};", HEADER.read_text(), re.DOTALL).group(1)
     struct = re.sub("//.*", "", struct)
     return {name: float(value) for name, value in re.findall(r"(\w+) = ([-0-9.]+)", struct)}
 
 
 def costs(arguments, folder, prior):
-    """Mean cost over the seeds of each cell (data set, target, GPU), Harpe's and Zeus's."""
+    """Returns the mean costs over the seeds of each cell (data set, target, GPU), of Harpe and Zeus."""
     path = pathlib.Path(folder) / f"{prior or 'shipped'}-{arguments.seeds}.csv"
     if not path.exists():
         command = [arguments.harpe, "replay", "zeus", arguments.traces, "--gpu", "all", "--targets"]
@@ -41,7 +41,7 @@ def costs(arguments, folder, prior):
     sums = defaultdict(lambda: [0.0, 0.0, 0])
     with path.open(newline="") as file:
         for row in csv.DictReader(file):
-            if not row["zeus"]:  # Zeus's chooser left no batch size: nothing to compare with
+            if not row["zeus"]:  # Zeus eliminated all batch sizes: no comparison possible
                 continue
             cell = sums[row["dataset"], row["target"], row["gpu"]]
             cell[0] += float(row["harpe"])
@@ -56,7 +56,7 @@ def mean(values):
 
 
 def judge(replays):
-    """A line for each data set, and the mean over all cells."""
+    """Prints a line for each data set, and the mean over all cells."""
     datasets = sorted({cell[0] for cell in replays[""]})
     print(f"{'left out':14} {'shipped':>8} {'judged':>8} {'own best':>8}  highest above Zeus  constants chosen on the others")
     judged = {}

@@ -28,31 +28,31 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TOOLS = ROOT / "build" / "venv" / "bin"
 CLEAN = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "harpe" / "clang-tidy-clean"
-# The version of tests/requirements.txt: older ones look for findings in the system's headers too,
-# only to throw them away, which takes three times as long.
+# The version of tests/requirements.txt: older versions also check the system's headers, and then discard these
+# findings, which takes three times as long.
 CLANG_TIDY = TOOLS / "clang-tidy"
 CLANG_TIDY_ARGUMENTS = (
     "--quiet",
-    # GCC's warnings flags that clang does not know are none of clang-tidy's business.
+    # clang-tidy need not know GCC's warning flags.
     "--extra-arg=-Wno-unknown-warning-option",
-    # Boost on the standard library of GCC 12; what is ours the compilers watch.
+    # For Boost on the standard library of GCC 12; compilers check our own code for these.
     "--extra-arg=-Wno-deprecated-declarations",
-    # False alarms on elements of a std::span that a function returns.
+    # False positives on elements of a std::span that a function returns.
     "--extra-arg=-Wno-dangling-gsl",
 )
-# In tests, whose long matcher and macro expansions make every check slow, only these.
+# The checks for tests, whose long matcher and macro expansions make every check slow.
 TEST_CHECKS = ",".join(("-*", "bugprone-use-after-move", "google-explicit-constructor", "modernize-use-nullptr", "modernize-use-override",
                         "readability-identifier-naming"))
 TEST_FILE = re.compile(r"_(test|bench|fuzz)(_[0-9]+)?\.cc$")
-# Tests are read some at a time (harpe_unity_sources), as files that the build made.
+# Tests are checked in groups (harpe_unity_sources), as files that the build generates.
 TEST_UNITY = re.compile(r"_test_[0-9]+\.cc$")
-GROUP = 8  # files of a room
+GROUP = 8  # files of a room per group
 FOLDERS = ("src", "sim", "tests", "examples", "bench", "python")
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
 
 
 def sources():
-    """Every C++ file of the repository."""
+    """Yields every C++ file of the repository."""
     for folder in FOLDERS:
         for suffix in ("*.h", "*.cc"):
             yield from sorted((ROOT / folder).rglob(suffix))
@@ -72,7 +72,7 @@ def check_format():
 
 @functools.lru_cache(maxsize=None)
 def included(path):
-    """The project headers that a file includes, over any number of steps."""
+    """Returns the project headers that a file includes, directly or indirectly."""
     found = set()
     for name in INCLUDE.findall(path.read_text(encoding="utf-8", errors="replace")):
         for header in (ROOT / "src" / name, ROOT / name, path.parent / name):
@@ -114,7 +114,7 @@ def require(tool):
 
 
 def changed_files():
-    """The C++ files that differ from origin/main, or else from HEAD, or are new."""
+    """Returns the C++ files that are new or differ from origin/main, or else from HEAD."""
     def git(*arguments):
         return subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True)
 
@@ -128,7 +128,7 @@ def changed_files():
 
 
 def files_to_read(changed, compiled):
-    """Of the compiled files those that have changed, and one for each header or test that has."""
+    """Returns the compiled files that have changed, and one for each changed header or test."""
     chosen = changed.intersection(compiled)
     for file in sorted(changed - chosen):
         own = file.with_suffix(".cc")
@@ -137,11 +137,11 @@ def files_to_read(changed, compiled):
 
 
 def grouped(entries, folder):
-    """The entries, those of rooms eight files at a time, as files in `folder` that include them: headers are then read once
-    for eight."""
+    """Returns the entries with rooms grouped by eight files, as files in `folder` that include them, so that headers
+    are read once for eight files."""
     alone = {file: entry for file, entry in entries.items()
              if TEST_FILE.search(file) or ROOT / "src" not in pathlib.Path(file).parents}
-    alike = collections.defaultdict(list)  # files of one folder that are compiled alike
+    alike = collections.defaultdict(list)  # files of one folder with the same flags
     for file, entry in sorted(entries.items()):
         if file not in alone:
             flags = re.sub(r"\S+\.cc(\.o)?(?= |$)", "", entry["command"])
@@ -170,14 +170,14 @@ def check_tidy(build, jobs, changed_only):
         subprocess.run(["cmake", "--preset", "lint"], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
     if not database.is_file():
         sys.exit(f"{database} is missing: run cmake --preset lint")
-    mine = {str(file) for file in sources()}  # what the build generated is not
+    mine = {str(file) for file in sources()}  # excludes generated files
     entries = {entry["file"]: entry for entry in json.loads(database.read_text())
                if entry["file"] in mine or TEST_UNITY.search(entry["file"])}
     if changed_only:
         chosen = files_to_read(changed, {pathlib.Path(file) for file in entries})
         entries = {file: entry for file, entry in entries.items() if pathlib.Path(file) in chosen}
     else:
-        # Only files that change are read alone, so that each of them includes what it uses.
+        # With --changed, files are checked one by one, which also checks that each includes what it uses.
         build = build / "groups"
         entries = grouped(entries, build)
     CLEAN.parent.mkdir(parents=True, exist_ok=True)
@@ -192,7 +192,7 @@ def check_tidy(build, jobs, changed_only):
             file = results[done]
             status, output = done.result()
             if status == 0:
-                # One at a time, so that an interrupted run keeps what it found.
+                # Saved one by one, so that an interrupted run keeps its results.
                 with CLEAN.open("a") as kept:
                     kept.write(keys[file] + "\n")
             else:
@@ -204,7 +204,7 @@ def check_tidy(build, jobs, changed_only):
 
 def check_python():
     require("ruff")
-    # All of them, so that one run shows everything.
+    # Runs all of them, so that one run shows all findings.
     return max(subprocess.run([TOOLS / command[0], *command[1:]], cwd=ROOT).returncode
                for command in (["ruff", "check", "--quiet"], ["ruff", "format", "--check", "--quiet"],
                                ["mypy", "--no-error-summary", "--cache-dir", ROOT / "build" / "mypy"]))

@@ -31,7 +31,7 @@ cpack --config build/release/CPackConfig.cmake -B build/release/packages >>build
 
 cd build/release/packages
 for package in *.deb; do
-  rm -f "$out/${package%%_*}"_*.deb  # of an earlier run
+  rm -f "$out/${package%%_*}"_*.deb  # from an earlier run
   cp "$package" "$out"
   printf '%s  %5d KiB  %s\n' "$(sha256sum <"$package" | cut -d' ' -f1)" "$(($(stat -c %s "$package") / 1024))" "$package"
 done

@@ -21,7 +21,7 @@ stage=$(mktemp -d)
 trap 'rm -rf "$stage"' EXIT
 build_and_stage() {
   local component
-  # The folder is what units of services name.
+  # This folder is the one named in the units of services.
   cmake --preset release -B $build -DHARPE_STANDALONE=ON "-DHARPE_OLDER_GLIBC=$parts/glibc" "-DCMAKE_PREFIX_PATH=$parts/curl" \
     -DCMAKE_INSTALL_PREFIX=/opt/harpe -DHARPE_BUILD_TESTS=OFF -DHARPE_BUILD_BENCHMARKS=OFF -DHARPE_BUILD_PYTHON=OFF || return
   cmake --build $build --parallel "$jobs" --target harpe harpe-agent harpe-lab trainer harpe_pages harpe_client_shared \
@@ -30,7 +30,7 @@ build_and_stage() {
     DESTDIR=$stage cmake --install $build --strip --component $component || return
   done
 }
-# What scripts/gpu_check.sh needs beside the wheel, on a machine with a GPU and nothing else.
+# Adds the files that scripts/gpu_check.sh needs besides the wheel, on a machine with a GPU and nothing else.
 stage_gpu_check() {
   local folder=$stage/opt/harpe/share/harpe/gpu_check
   mkdir -p "$folder/gpu_check/page"
@@ -55,7 +55,7 @@ for program in "${programs[@]}"; do
   printf '%s\n' "$newest" "GLIBC_$oldest" | sort --check --version-sort 2>/dev/null ||
     fail "$program needs $newest: $(objdump --dynamic-syms "$program" | grep "$newest)" | sed 's/.* //' | tr '\n' ' ')"
 done
-# By the older glibc itself.
+# Runs the programs with the older glibc itself.
 library=$(dirname "$(find "$parts/glibc/lib" -name 'libc.so.6')")
 older() { "$library"/ld-linux-*.so.? --library-path "$library" "$harpe/$1" "${@:2}"; }
 older bin/harpe synth --stages 4 --out "$stage/profile.csv" >/dev/null
@@ -67,11 +67,11 @@ tests/try_demo.sh "$harpe/bin/harpe" || fail "harpe demo"
 
 version=$(sed -n 's/^project(harpe VERSION \([0-9.]*\).*/\1/p' CMakeLists.txt)
 archive=$out/harpe-$version-linux-$(uname -m).tar.xz
-# The same sources in the same folder give the same bytes.
+# Makes the archive reproducible for the same sources in the same folder.
 if [ -z "${SOURCE_DATE_EPOCH:-}" ]; then
   SOURCE_DATE_EPOCH=$(git log -1 --format=%ct 2>/dev/null || stat -c %Y CHANGELOG.md)
 fi
-# The programs share much of their code, which a dictionary of their size finds: a fifth less than without it.
+# The programs share much code, so a dictionary as large as the archive saves a fifth.
 XZ_OPT=-9 tar --create --xz --file "$archive" --directory "$stage/opt" --sort=name --owner=0 --group=0 --numeric-owner \
   "--mtime=@$SOURCE_DATE_EPOCH" harpe
 sha256sum "$archive"

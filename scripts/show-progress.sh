@@ -1,7 +1,7 @@
 # To be sourced by scripts that build, with pipefail set.
 #
-# show_progress LOG COMMAND [ARGUMENTS]: keeps what the command says in LOG, and shows on a terminal how far Ninja is. Where
-# the command fails, prints LOG and returns 1.
+# show_progress LOG COMMAND [ARGUMENTS]: writes the command's output to LOG, and shows Ninja's progress on a terminal.
+# If the command fails, prints LOG and returns 1.
 show_progress() {
   local log=$1 line status=0
   shift

@@ -19,7 +19,7 @@ MOST_MEMBER_FUNCTIONS, MOST_DATA_MEMBERS, MOST_LINES_OF_A_FUNCTION, MOST_LINES_O
 
 
 def is_product(path):
-    """True for C++ that is part of a program or library, by its name."""
+    """Returns True for C++ that is part of a program or library, by its name."""
     return path.endswith((".h", ".cc")) and not NO_PRODUCT.search(path.rsplit("/", 1)[-1])
 
 
@@ -27,13 +27,13 @@ def product_files(src):
     return sorted(file for file in src.rglob("*") if is_product(str(file)))
 
 
-# A raw string may hold what looks like a comment, and a comment may hold a quote: the first that begins wins.
+# A raw string may contain something like a comment, and a comment may contain a quote: the first to begin wins.
 TOKENS = re.compile(r'R"(?P<end>[^()\s]*)\(.*?\)(?P=end)"|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])\'|//[^\n]*|/\*.*?\*/',
                     re.DOTALL)
 
 
 def without_comments(text, keep_strings=True):
-    """The text with its comments gone, and with its strings emptied unless kept; lines stay where they are."""
+    """Returns the text without comments, and with empty strings unless they are kept; line numbers stay the same."""
     def blank(match):
         word = match[0]
         if not word.startswith("/"):
@@ -48,7 +48,7 @@ def code_lines(text):
 
 class Class(NamedTuple):
     name: str
-    functions: int  # member functions that are declared; not those that are defaulted or deleted
+    functions: int  # declared member functions, without defaulted and deleted ones
     data: int       # data members
 
 
@@ -60,13 +60,13 @@ NO_MEMBER = re.compile(r"^(using|friend|static_assert|typedef|enum|public|privat
 
 class Statement(NamedTuple):
     head: str
-    body: str | None  # None after a `;`
+    body: str | None  # None if it ends with `;`
     begin: int        # of the head, in the text
-    end: int          # behind the body
+    end: int          # after the body
 
 
 def statements(text):
-    """The statements at the top of a text without comments and strings."""
+    """Yields the statements at the top level of a text without comments and strings."""
     head, depth, brackets, head_begin, begin = "", 0, 0, 0, 0
     for at, sign in enumerate(text):
         if depth == 0 and sign in "()":
@@ -74,7 +74,7 @@ def statements(text):
         if depth == 0 and not head.strip():
             head_begin = at
         if brackets > 0:
-            head += sign  # braces in an argument are no body
+            head += sign  # braces in an argument do not begin a body
         elif sign == "{":
             depth += 1
             if depth == 1:
@@ -83,7 +83,7 @@ def statements(text):
             depth -= 1
             if depth == 0:
                 yield Statement(head.strip(), text[begin:at], head_begin, at + 1)
-                # What follows the body of a function is a new statement; after an initializer or a class, a `;` comes.
+                # After the body of a function a new statement begins; after an initializer or a class, a `;` follows.
                 head = ""
         elif depth == 0:
             if sign == ";":
@@ -101,7 +101,7 @@ def without(pattern, text):
 
 
 def members(head):
-    """(functions, data members) that a statement in the body of a class declares."""
+    """Returns (functions, data members) that a statement in the body of a class declares."""
     head = ACCESS.sub("", head).strip()
     if not head or NO_MEMBER.match(head) or head.startswith("#"):
         return 0, 0
@@ -112,18 +112,18 @@ def members(head):
     if "(" in before_value[0]:
         wrote = before_value[1].strip() if len(before_value) > 1 else ""
         return (0, 0) if wrote in ("default", "delete") else (1, 0)
-    # "int a = 0, b" declares two; of "int a{0}, b{0}" the second comes as the statement ", b".
+    # "int a = 0, b" declares two; of "int a{0}, b{0}" the second arrives as the statement ", b".
     return 0, 1 + without(r"\([^()]*\)|\[[^\[\]]*\]", head).strip(", ").count(",")
 
 
 def blanked(text):
-    """Without comments, strings and directives; as many lines as before."""
+    """Returns the text without comments, strings and directives; line numbers stay the same."""
     return re.sub(r"^[ \t]*#(?:[^\n]*\\\n)*[^\n]*", lambda found: "\n" * found[0].count("\n"),
                   without_comments(text, keep_strings=False), flags=re.MULTILINE)
 
 
 def classes(text):
-    """Every class, struct and union of a file, those inside of others and of functions too."""
+    """Returns every class, struct and union of a file, including nested ones and those in functions."""
     found = []
 
     def read(body):
@@ -144,11 +144,11 @@ NO_FUNCTION = re.compile(r"(?:enum|namespace|extern)\b")
 
 
 def long_functions(text):
-    """(name, lines) of functions that are longer than the bar, from the first line of the head to the last brace."""
+    """Returns (name, lines) of functions above the limit, from the first line of the head to the last brace."""
     found = []
 
     def read(body):
-        begin = 0  # of a function, which statements divide at a brace among its initializers
+        begin = 0  # of a function, which braces among its initializers split into several statements
         for statement in statements(body):
             head = ACCESS.sub("", statement.head).strip()
             if not head.startswith(","):
@@ -168,7 +168,7 @@ def long_functions(text):
 
 
 def over_the_bars(src):
-    """What is over a bar, a line each: files, functions, classes."""
+    """Returns everything above a limit, one line each: files, functions, classes."""
     found = []
     for file in product_files(src):
         text, name = file.read_text(), file.relative_to(src)

@@ -14,7 +14,7 @@ older=bullseye
 ./scripts/install-dependencies.sh --wheel
 mkdir -p "$work"
 
-# prepare FILTER: lists of APT in $work/apt from the system's sources, which FILTER changes; sets get.
+# prepare FILTER: writes APT lists to $work/apt from the system's sources, changed by FILTER; sets get.
 prepare() {
   local apt=$work/apt file
   rm -rf "$apt"
@@ -27,7 +27,7 @@ prepare() {
   "${get[@]}" update
 }
 as_sources() { sed 's/^deb /deb-src /; s/^Types:.*/Types: deb-src/'; }
-# The release alone, in either format: what is linked with is there for the names it has.
+# Changes only the release, in either format.
 as_older() {
   sed "/^#/d; /^deb.*security/d; /^deb.*-updates/d; s/^\(deb .*\) $suite main.*/\1 $older main/" |
     awk -v RS= -v ORS='\n\n' '!/^Types/ || !/-security/' |
@@ -37,7 +37,7 @@ as_older() {
 fetch_curl() {
   prepare as_sources
   (cd "$work/apt" && "${get[@]}" source --download-only curl)
-  # APT has verified it.
+  # APT has verified the source.
   rm -rf "$work/curl-source"
   dpkg-source --no-check --extract "$work"/apt/curl_*.dsc "$work/curl-source" >/dev/null
 }
@@ -73,7 +73,7 @@ if [ "$(cat "$glibc/suite" 2>/dev/null)" != $older ]; then
   rm -rf "$glibc"
   mkdir "$glibc"
   for package in "$work"/apt/*.deb; do dpkg-deb --extract "$package" "$glibc"; done
-  # Links from / lead out of it.
+  # Absolute links would point outside of it.
   find "$glibc" -lname '/*' -print0 | while IFS= read -r -d '' link; do
     ln --symbolic --force --no-dereference --relative "$glibc$(readlink "$link")" "$link"
   done

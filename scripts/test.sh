@@ -40,16 +40,18 @@ build() {
   shift
   echo "== build: $preset (log: build/$preset/build.log)"
   compile() {
-    # Always, since scripts/build-release.sh may have configured the folder without tests; but for rooms, to save seconds.
+    # Reconfigures, since scripts/build-release.sh may have configured the folder without tests; skipped for rooms, to
+    # save seconds.
     { [ ${#rooms[@]} -gt 0 ] && [ "build/$preset/build.ninja" -nt CMakePresets.json ]; } || cmake --preset "$preset" || return
     [ "$preset" = lint ] || cmake --build --preset "$preset" "$@"  # lint compiles nothing
   }
   show_progress "build/$preset/build.log" compile "$@"
 }
 
-# run_tests PRESETS ARGUMENTS FOR CTEST: the tests of these builds in one run. A core has two shares: a test that computes
-# takes both, one that mostly waits (WAITS in tests/CMakeLists.txt) takes one. Eight that wait at once on two cores are more
-# than two cores can carry: their programs answer seconds late. One more share, for a test that waits beside those that compute.
+# run_tests PRESETS ARGUMENTS FOR CTEST: runs the tests of these builds in one run. A core has two shares: a test that
+# computes takes both, one that mostly waits (WAITS in tests/CMakeLists.txt) takes one. Eight waiting tests on two cores
+# would be too many: their programs respond seconds late. One extra share lets a waiting test run next to computing
+# ones.
 run_tests() {
   local cores preset
   cores=$(nproc)
@@ -58,7 +60,7 @@ run_tests() {
   for preset in $1; do rm -rf "build/$preset/cases"; done
   shift
   echo "== test"
-  sync # else the first tests that commit to a database wait for gigabytes of objects: a commit took more than 5 s
+  sync # otherwise the first tests that commit to a database wait for gigabytes of objects: a commit took more than 5 s
   ctest --test-dir build --parallel $((cores * 4)) --resource-spec-file cores.json --output-on-failure --no-tests=error "$@"
 }
 
@@ -82,7 +84,7 @@ elif [ ${#rooms[@]} = 0 ]; then
 else
   presets=(quick)
   ./scripts/install-dependencies.sh --test
-  # Those as high as the lowest room that is named, since they may include what has changed.
+  # Adds changed rooms at the height of the lowest named room or above, since these may include the changed files.
   lowest=$(for room in "${rooms[@]}"; do height_of "$room"; done | sort -n | sed -n 1p)
   changed_files() { git diff --name-only --diff-filter=d HEAD; git ls-files --others --exclude-standard; }
   changed=$(changed_files)

@@ -11,7 +11,7 @@ import pathlib
 
 
 def cases(build):
-    """(room-file, Suite.Case, whether it was skipped) for each case."""
+    """Yields (room-file, Suite.Case, whether it was skipped) for each case."""
     for results in sorted((build / "cases").glob("*.json")):
         for suite in json.loads(results.read_text(encoding="utf-8"))["testsuites"]:
             for case in suite["testsuite"]:

@@ -56,7 +56,7 @@ class Relu:
 
 
 class Conv:
-    """3 x 3 without padding, on square pictures (samples, side, side, channels)."""
+    """3 x 3 convolution without padding, on square pictures (samples, side, side, channels)."""
 
     def __init__(self, random, side, inputs, outputs):
         self.side, self.inputs = side, inputs
@@ -199,7 +199,7 @@ def spirals():
 
 
 def parity():
-    """The parity of 3 of 20 bits: nothing is learned for long, then all at once."""
+    """The parity of 3 of 20 bits: the metric is flat for long, then rises suddenly."""
     x = np.random.default_rng(5).choice([-1.0, 1.0], (2600, 20))
     return split(x, (x[:, :3].prod(1) > 0).astype(np.int64), 600)
 
@@ -212,7 +212,7 @@ def clusters():
 
 
 def text():
-    """The next letter after five."""
+    """Predicts the next letter from five."""
     described = [
         datasets.load_digits,
         datasets.load_iris,
@@ -240,7 +240,7 @@ def tasks():
     def network(*widths):
         return lambda random: mlp(random, *widths)
 
-    # name, (use, schedule), what it is, batch sizes, learning rates, seeds
+    # name, (use, schedule), description, batch sizes, learning rates, seeds
     return [
         ("digits", "choose", "constant",
          {"data": digit, "network": network(64, 32, 10), **accuracy, **sgd}, wide, rates, 3),

@@ -18,7 +18,7 @@ if [ "${1:-}" = --local ]; then
     $tools/bin/pip install --quiet --disable-pip-version-check 'scikit-build-core>=0.11'
   stage=$(mktemp -d)
   trap 'rm -rf "$stage"' EXIT
-  # What the wheel's own build installs, beside the package's sources; nothing is left to build.
+  # The files that the wheel's own build would install, next to the package's sources; nothing is left to build.
   cp CMakeLists.txt LICENSE NOTICE README.md "$stage"
   mkdir "$stage/python"
   cp -r python/harpe "$stage/python"
@@ -51,7 +51,7 @@ fi
 
 echo "Building the wheel"
 rm -rf "$work/built"
-# The compiler by the name that other builds use, from whose results ccache then takes.
+# The compiler name that other builds also use, so that ccache can reuse their results.
 CC=${CC:-cc} CXX=${CXX:-c++} CMAKE_BUILD_PARALLEL_LEVEL=$jobs \
   "$tools/bin/pip" wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation \
   --config-settings=build-dir=build/wheel --config-settings=cmake.define.HARPE_STANDALONE=ON \

@@ -40,7 +40,7 @@ Colours appear only on a terminal and not when `NO_COLOR` is set.
 
 
 def helps(harpe, words=()):
-    """(words, help) of a command and of all below it."""
+    """Yields (words, help) of a command and of all its subcommands."""
     text = subprocess.run([harpe, *words, "--help"], check=True, capture_output=True, text=True).stdout
     yield words, text
     below = re.search(r"^Commands:\n((?:  .*\n)+)", text, re.MULTILINE)
@@ -52,7 +52,7 @@ def helps(harpe, words=()):
 def page(harpe):
     found = list(helps(harpe))
     names = {words for words, _ in found}
-    # `harpe lab replay` is `harpe replay`.
+    # Omits `harpe lab replay`, which equals `harpe replay`.
     shown = [(words, text) for words, text in found if words[:1] != ("lab",) or words[1:2] == ("man",) or words[1:] not in names]
     return "\n".join([HEAD, *(f"## {' '.join(('harpe', *words))}\n\n```text\n{text}```\n" for words, text in shown)])
 

@@ -21,11 +21,11 @@ class Commands(AgentTest):
         return self.harpe_run(*words, "--socket", self.socket, **environment)
 
     def simulate(self, faults):
-        """Three GPUs with these faults."""
+        """Simulates three GPUs with these faults."""
         self.simulation.write_text(f'state_file = "{self.folder}/state"\n[[gpu]]\nmodel = "a40"\ncount = 3\n{faults}')
 
     def leases(self):
-        """Of the command line: {(GPU, control): seconds left}."""
+        """Returns the leases of the command line: {(GPU, control): seconds left}."""
         return {(lease["gpus"][0], lease["controls"][0]): lease["expires_in_s"]
                 for lease in self.ask("GET", "/v1/leases").json()["leases"]}
 
@@ -56,7 +56,7 @@ class Commands(AgentTest):
         said = self.harpe_run("agent", "--config", str(config), "--minimum-dwell", "later")
         self.assertEqual(said.returncode, 2, said.stderr)
         self.assertIn(f"{config}:1:15: socket-mode: expected an octal mode", said.stderr)
-        self.assertIn("--minimum-dwell: expected a time such as 20ms, got 'later'", said.stderr)  # which comes before the file
+        self.assertIn("--minimum-dwell: expected a time such as 20ms, got 'later'", said.stderr)  # before the file
 
     def test_no_token_is_issued_that_its_agent_would_refuse(self):
         key = self.folder / "key"
@@ -76,7 +76,7 @@ class Commands(AgentTest):
         left = self.leases()
         self.assertAlmostEqual(left[1, "power_limit"], 600, delta=30)
         self.assertAlmostEqual(left[1, "clocks"], 3600, delta=30)
-        # A setting that is refused does not lengthen the one that is there.
+        # A rejected setting does not extend the existing one.
         self.assertEqual(self.through_agent("limit", "set", "50", "--gpus", "1", "--for", "1h").returncode, 77)
         self.assertLess(self.leases()[1, "power_limit"], 601)
         self.through_agent("clock", "reset", "--gpus", "1")

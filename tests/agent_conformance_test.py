@@ -22,7 +22,7 @@ SET = "/gpu/set_power_limit?power_limit_mw={}&gpu_ids={}&block={}"
 
 
 class Zeusd(AgentTest):
-    """zeusd's routes, status codes and bodies."""
+    """Tests zeusd's routes, status codes and bodies."""
 
     def setUp(self):
         super().setUp()
@@ -259,7 +259,7 @@ class Leases(AgentTest):
 
 
 class Crashes(AgentTest):
-    """An agent that is killed leaves a GPU changed; whatever keeps the next from serving, it puts that back."""
+    """A killed agent leaves a GPU changed. The next one restores it, even if it then cannot serve."""
 
     def crash(self):
         self.start()
@@ -272,7 +272,7 @@ class Crashes(AgentTest):
         self.assertEqual(self.left(), 1)
 
     def left(self):
-        """How many GPUs the state file has to be restored."""
+        """Returns the number of GPUs to restore according to the state file."""
         return len(json.loads((self.folder / "agent-state.json").read_text())["gpus"])
 
     def test_a_start_that_fails_puts_back_first(self):
@@ -295,7 +295,7 @@ class Crashes(AgentTest):
     def break_audit_log(self):
         log = self.folder / "agent-audit.jsonl"
         log.unlink()
-        os.mkfifo(log, 0o600)  # a start that opens it waits for a reader
+        os.mkfifo(log, 0o600)  # opening it blocks until there is a reader
         return [], log.unlink
 
     def break_log(self):
@@ -304,7 +304,7 @@ class Crashes(AgentTest):
         return [], (self.folder / "log").unlink
 
     def break_socket(self):
-        self.socket.unlink()  # of the one that was killed
+        self.socket.unlink()  # the socket of the killed agent
         self.socket.write_text("")
         return [], self.socket.unlink
 
@@ -314,11 +314,11 @@ class Crashes(AgentTest):
 
 @unittest.skipIf(os.geteuid() != 0, "only root can make cgroups and devices")
 class Requirements(AgentTest):
-    """A policy that gives users their own GPUs alone."""
+    """A policy that gives users only their own GPUs."""
 
     def setUp(self):
         super().setUp()
-        for number, minor in enumerate([3, 5]):  # /dev/null and /dev/zero stand for GPUs
+        for number, minor in enumerate([3, 5]):  # /dev/null and /dev/zero represent GPUs
             os.mknod(self.folder / f"nvidia{number}", 0o20666, os.makedev(1, minor))
         self.simulation.write_text(f'state_file = "{self.folder}/state"\n' + GPUS.replace(
             "count = 2", f'count = 2\ndevice_file_prefix = "{self.folder}/nvidia"'))
@@ -357,7 +357,7 @@ class Requirements(AgentTest):
         self.assertEqual(self.in_cgroup(1), 403)
         self.assertEqual(self.in_cgroup(0), 201)
         self.assertEqual(self.limits(), [200, 300])
-        self.cgroup.rmdir()  # as a batch system does when the job has ended
+        self.cgroup.rmdir()  # as a batch system does at the end of a job
         self.wait_for(lambda: self.limits() == [300, 300])
         self.assertIn('"right_lost"', (self.folder / "agent-audit.jsonl").read_text())
 
@@ -406,7 +406,7 @@ class Auditing(AgentTest):
         self.assertEqual(len(old.read_text().splitlines()), before)
 
     def test_a_log_that_cannot_be_written_is_told_and_the_policy_says_what_it_means(self):
-        self.start()  # makes the simulated GPUs, which are a file, too
+        self.start()  # creates the simulated GPUs, which are also a file
         self.stop()
         for when_full, status in [("deny", 503), ("allow", 201)]:
             with self.subTest(when_full):
@@ -424,7 +424,7 @@ class Auditing(AgentTest):
                 (self.folder / "log").unlink()
 
 
-LARGEST = 16384  # the state file has room in it
+LARGEST = 16384  # the state file fits within this
 
 
 def short_files():
@@ -433,7 +433,7 @@ def short_files():
 
 
 class Service(AgentTest):
-    """What systemd and monitoring see."""
+    """Tests the interfaces to systemd and monitoring."""
 
     def test_it_tells_when_it_is_ready_alive_and_stopping(self):
         notify = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
@@ -455,7 +455,7 @@ class Service(AgentTest):
         listening.bind(str(self.socket))
         listening.listen()
 
-        # The shell keeps its process number through exec, as systemd's child does.
+        # The shell keeps its process id through exec, like systemd's child.
         command = ["/bin/sh", "-c", 'LISTEN_PID=$$ LISTEN_FDS=1 exec "$@"', "sh", *map(str, self.command())]
         duplicate = os.dup(listening.fileno())
         self.addCleanup(os.close, duplicate)
@@ -484,7 +484,7 @@ class Service(AgentTest):
         self.assertEqual(self.ask("GET", "/time").status, 200)
 
     def another_simulation(self):
-        """Other GPUs for agents started from here on."""
+        """Replaces the GPUs for agents started from here on."""
         self.simulation = self.write("sim2.toml", f'state_file = "{self.folder}/sim2.state"\n{GPUS}')
 
     def test_a_start_that_fails_leaves_no_socket(self):
@@ -620,7 +620,7 @@ class Crowds(AgentTest):
         for _ in range(count):
             connection = socket.socket(socket.AF_UNIX)
             self.addCleanup(connection.close)
-            connection.connect(str(self.socket))  # waits while the backlog is full
+            connection.connect(str(self.socket))  # blocks while the backlog is full
             connection.settimeout(30)
             connections.append(connection)
         return connections
@@ -644,13 +644,13 @@ class Crowds(AgentTest):
         took.sort()
         print(f"beside 10,000 idle connections: {took[10] * 1e3:.1f} ms, slowest {took[-1] * 1e3:.1f} ms")
         self.assertLess(took[10], 0.5)
-        self.assertLess(took[-1], 5)  # the first waits for those before it to be accepted
+        self.assertLess(took[-1], 5)  # the first one waits until the earlier ones are accepted
         idle[5000].sendall(b"GET /time HTTP/1.1\r\nHost: x\r\n\r\n")
         self.assertTrue(idle[5000].recv(4096).startswith(b"HTTP/1.1 200 "))
 
     def test_one_user_cannot_take_all_connections(self):
         self.start("--connections-per-user", "50")
-        # Beyond these, root has half of the reserve, and what is over that is told so.
+        # In addition, root has half of the reserve; connections above the limit get an error.
         kept = self.open_many(50 + (32 if os.geteuid() == 0 else 0))
         refused = self.ask("GET", "/time")
         self.assertEqual((refused.status, refused.headers["retry-after"]), (503, "5"))
@@ -659,7 +659,7 @@ class Crowds(AgentTest):
         kept[-1].close()
         self.wait_for(lambda: self.ask("GET", "/time").status == 200)
 
-    # The sanitizer of undefined behaviour needs a pipe to look at memory, and raises a false alarm without one.
+    # The undefined behaviour sanitizer needs a pipe to check memory, and reports a false positive without one.
     @unittest.skipIf(os.environ.get("HARPE_SANITIZE"), "sanitizers need files of their own")
     def test_connections_leave_files_for_the_rest(self):
         self.start(preexec_fn=few_files)
@@ -675,7 +675,7 @@ class Crowds(AgentTest):
 
 def few_files():
     import resource
-    drop_capability(CAP_SYS_RESOURCE)  # the agent would raise the limit again
+    drop_capability(CAP_SYS_RESOURCE)  # otherwise the agent would raise the limit again
     resource.setrlimit(resource.RLIMIT_NOFILE, (80, 80))
 
 

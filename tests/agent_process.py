@@ -33,7 +33,7 @@ class Answer:
 
 
 def read_response(file):
-    """One response of a keep-alive connection; None at its end."""
+    """Reads one response of a keep-alive connection; None at its end."""
     line = file.readline()
     if not line:
         return None
@@ -48,7 +48,7 @@ def read_response(file):
 
 
 class AgentTest(unittest.TestCase):
-    harpe = None  # set by the script that runs the tests
+    harpe = None  # set by the test script
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -97,7 +97,7 @@ class AgentTest(unittest.TestCase):
     def connect(self, timeout=20):
         connection = socket.socket(socket.AF_UNIX)
         self.addCleanup(connection.close)
-        connection.connect(str(self.socket))  # waits while the backlog is full
+        connection.connect(str(self.socket))  # blocks while the backlog is full
         connection.settimeout(timeout)
         return connection
 
@@ -106,7 +106,7 @@ class AgentTest(unittest.TestCase):
         own = connection is None
         connection = connection or self.connect()
         lines = [f"{method} {target} HTTP/1.1", "Host: any", f"Content-Length: {len(text)}", *headers]
-        with contextlib.suppress(BrokenPipeError):  # one that is refused may have its response before it asks
+        with contextlib.suppress(BrokenPipeError):  # a refused connection may get its response before its request
             connection.sendall("\r\n".join(lines).encode() + b"\r\n\r\n" + text)
         with connection.makefile("rb") as file:
             response = read_response(file)
@@ -115,7 +115,7 @@ class AgentTest(unittest.TestCase):
         return response
 
     def raw(self, data, timeout=20):
-        """Everything the agent responds to these bytes until it closes."""
+        """Returns the agent's whole response to these bytes, until it closes the connection."""
         connection = self.connect(timeout)
         connection.sendall(data)
         response = b""

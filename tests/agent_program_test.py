@@ -19,7 +19,7 @@ import house  # noqa: E402
 BUILD = pathlib.Path(sys.argv.pop())
 PROGRAM = BUILD / "src" / "harpe" / "command" / "cli" / "harpe-agent"
 MAY_HOLD = {"base", "gpu_model", "hw", "service", "http", "node_client", "agent", "command", "agent_cli"}
-# OpenSSL: TLS, the signatures of tokens, and digests.
+# OpenSSL: for TLS, signatures of tokens, and digests.
 MAY_NEED = linked_parts.COMPILERS | {"libssl.so.3", "libcrypto.so.3"}
 MOST_BYTES = 5 * 512 * 1024
 
@@ -27,7 +27,7 @@ MOST_BYTES = 5 * 512 * 1024
 class AgentProgram(unittest.TestCase):
     def test_it_holds_nothing_of_other_rooms(self):
         rooms = linked_parts.functions_of_rooms(BUILD)
-        for other in ("flow", "frontier", "job", "server", "store"):  # else nothing is compared
+        for other in ("flow", "frontier", "job", "server", "store"):  # otherwise the comparison would be empty
             self.assertGreater(len(rooms[other]), 5, other)
         self.assertGreater(len(linked_parts.functions(PROGRAM) & rooms["agent"]), 5)
         self.assertEqual(linked_parts.functions_of_others(PROGRAM, BUILD, MAY_HOLD), {})

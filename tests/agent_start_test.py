@@ -12,7 +12,7 @@ import tempfile
 import unittest
 
 HARPE = pathlib.Path(sys.argv.pop())
-# In the place of harpe-agent: says what it was given.
+# Replaces harpe-agent: prints its environment and arguments.
 STAND_IN = """#!/bin/sh
 echo "$0"
 echo "$$ $LISTEN_PID $LISTEN_FDS"
@@ -45,7 +45,7 @@ class Start(unittest.TestCase):
     def test_it_becomes_the_agent(self):
         file = self.stand_in("bin")
         words = ["--socket", "a b.sock", "--dry-run", "--json"]
-        # What systemd hands over is for the process with the id that it started.
+        # The sockets from systemd are for the process with this id.
         command = ["sh", "-c", 'LISTEN_PID=$$ LISTEN_FDS=1 exec "$@"', "sh", self.harpe, "agent", *words]
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         said, _ = process.communicate("typed\n", timeout=60)

@@ -1,6 +1,6 @@
 #!/bin/sh
-# The service files are right for systemd, expose little and limit memory, and the example policy is one
-# that the agent takes. Usage: agent_unit_test.sh SOURCE_DIR HARPE
+# Checks that the service files are valid, expose little and limit memory, and that the agent accepts the
+# example policy. Usage: agent_unit_test.sh SOURCE_DIR HARPE
 set -eu
 source=$1
 harpe=$2
@@ -18,7 +18,7 @@ systemd-analyze verify --man=no "$folder/harpe-agent.service" "$folder/harpe-age
   exit 1
 }
 if grep "harpe-agent\|harpe-server" "$folder/said"; then exit 1; fi
-# Exposure, of 10.
+# Limits the exposure level, from 0 to 10.
 limit_exposure() {
   systemd-analyze security --offline=true --threshold="$2" "$folder/$1.service" >"$folder/said" || {
     cat "$folder/said"
@@ -29,7 +29,8 @@ limit_exposure() {
 limit_exposure harpe-agent 30   # 3.0
 limit_exposure harpe-server 20  # 2.0
 
-# Also what is commented out in the server's options is an option: nothing is wrong but what is added here.
+# Checks the server's options, including those that are commented out: only the option added here is
+# unknown.
 sed -n 's/^# \([a-z-]* = \)/\1/; /^[a-z]/p' "$source/packaging/server.toml" >"$folder/server.toml"
 count=$(wc -l <"$folder/server.toml")
 [ "$count" -gt 15 ]

@@ -18,16 +18,16 @@ import sizes  # noqa: E402
 
 INCLUDE = re.compile(r'^\s*#\s*include\s+(?:"harpe/([^"]+)"|"([^"]+)"|<([^>]+)>)', re.MULTILINE)
 ROOMS = re.compile(r"\bharpe_room\s*\(([^)]*)\)", re.DOTALL)
-# Threads, clocks and streams would make the core depend on more than its input.
+# With threads, clocks and streams the core would depend on more than its input.
 CORE_MAY_NOT = {"thread", "future", "mutex", "chrono", "iostream", "ctime", "random"}
-# The one file that may take the standard library's locks, in place of which all others take it, as clang checks it.
+# The only file that may use the standard library's locks. All others use its locks, which clang checks.
 LOCKS, STANDARD_LOCKS = "base/mutex.h", {"mutex", "shared_mutex", "condition_variable"}
 CORE = {"base", "gpu_model", "instruction", "objective", "flow", "profile", "schedule", "frontier", "policy", "baseline",
         "carbon", "pacing", "power_limit", "batch_size", "wire", "emulation"}
 
 
 def named_targets(cmake_text, keyword="ROOMS"):
-    """The targets after a keyword (NAME, ROOMS, TEST_ROOMS) of the harpe_room() calls of a CMakeLists.txt."""
+    """Returns the targets after a keyword (NAME, ROOMS, TEST_ROOMS) of the harpe_room() calls of a CMakeLists.txt."""
     targets = set()
     for call in ROOMS.findall(re.sub(r"#.*", "", cmake_text)):
         reading = False
@@ -40,7 +40,7 @@ def named_targets(cmake_text, keyword="ROOMS"):
 
 
 def violations(src):
-    """Everything under `src` (the folder of floors.txt) that breaks a wall, one sentence each."""
+    """Returns all violations of walls under `src` (the folder of floors.txt), one sentence each."""
     _, rooms = house.read_house(src / "floors.txt")
     room_at = {room.name: room for room in rooms}
     room_of_target = {target: room.name for room in rooms if (cmake := src / room.folder / "CMakeLists.txt").is_file()
@@ -61,7 +61,7 @@ def violations(src):
         named, in_tests = ({room_of_target.get(target, target) for target in named_targets(text, keyword)}
                            for keyword in ("ROOMS", "TEST_ROOMS"))
         if len(named_targets(text, "NAME")) > 1:
-            named.discard(room.name)  # one target of the room that links another
+            named.discard(room.name)  # a target of the room may link another one of it
         found += [f"{room.folder}/CMakeLists.txt: {other} is not lower" for other in sorted(named) if not is_lower(other, room)]
         found += [f"{room.folder}/CMakeLists.txt: {other} is higher" for other in sorted(in_tests)
                   if other not in room_at or room_at[other].height > room.height]
@@ -97,7 +97,7 @@ def violations(src):
 
 
 def linked_rooms(src, name):
-    """The room and all that it links, directly or not."""
+    """Returns the room and all rooms that it links, directly or indirectly."""
     _, rooms = house.read_house(src / "floors.txt")
     cmake = {room.name: (src / room.folder / "CMakeLists.txt").read_text() for room in rooms}
     room_of_target = {target: room for room, text in cmake.items() for target in named_targets(text, "NAME")}
@@ -110,14 +110,15 @@ def linked_rooms(src, name):
     return found
 
 
-# Each block of a namespace at the start of a line, which clang-format closes with its name.
+# A namespace block at the start of a line. clang-format adds the name after its end.
 NAMESPACE = re.compile(r"^namespace (harpe[\w:]*) \{\n(.*?)^\}  // namespace \1$", re.DOTALL | re.MULTILINE)
 FORWARD_DECLARATIONS = re.compile(r"\s*(?:(?:class|struct|enum class) \w+(?: : [\w:]+)?;\s*)+")
 PART_OF_A_CLASS = re.compile(r"^(?:class|struct) \w+::\w+", re.MULTILINE)
 
 
 def namespaces_of_other_wings(src, public):
-    """Files whose namespace is not that of their wing: `harpe` for `base` and what public headers name, `harpe::<wing>` for the rest."""
+    """Returns files with a namespace other than that of their wing: `harpe` for `base` and public names,
+    `harpe::<wing>` for the rest."""
     wings, _ = house.read_house(src / "floors.txt")
     found = []
     for wing in wings:
@@ -126,7 +127,7 @@ def namespaces_of_other_wings(src, public):
             where = str(file.relative_to(src))
             for name, body in NAMESPACE.findall(file.read_text(encoding="utf-8")):
                 is_own = name == own or name.startswith(own + "::")
-                # A source file defines what a public header declares, a header the inner class of a public one.
+                # A source file defines names of a public header; a header may define the inner class of a public class.
                 is_root = name == "harpe" and (file.suffix == ".cc" or where in public or PART_OF_A_CLASS.search(body))
                 if not is_own and not is_root and not FORWARD_DECLARATIONS.fullmatch(body):
                     found.append(f"{where}: namespace {name} is not {own}")
@@ -136,9 +137,9 @@ def namespaces_of_other_wings(src, public):
 
 
 MOST_PUBLIC_HEADERS = 40
-# Of the two folders that hold them, as a program includes them.
+# Public headers in include directives, from both source folders.
 PUBLIC = re.compile(r'^\s*#\s*include\s+"(harpe/[^"]+|harpe_sim\.h)"', re.MULTILINE)
-# Code within the comment that a header begins with: indented further than its text.
+# Code in the leading comment of a header: indented further than its text.
 USAGE = re.compile(r"^(?:///| \*) {3,}\S", re.MULTILINE)
 
 
@@ -148,7 +149,7 @@ def public_headers(root):
 
 
 def flaws_of_public_headers(root):
-    """Everything that is wrong with the list or with a header on it, one sentence each."""
+    """Returns all errors in the list or in a header on it, one sentence each."""
     public, found = public_headers(root), []
     if public != sorted(set(public)):
         found.append("public_headers.txt: not sorted, or a header twice")
@@ -176,7 +177,7 @@ CHECKER = ("exact", "verify", "verify_certificate", "verify_late", "verify_loops
 
 
 def included_from(src, files):
-    """Every project header that `files` include, directly or not, as paths under `src`."""
+    """Returns every project header that `files` include, directly or indirectly, as paths under `src`."""
     found, to_read = set(), [src / file for file in files]
     while to_read:
         for name in re.findall(r'^\s*#\s*include\s+"harpe/([^"]+)"', to_read.pop().read_text(), re.MULTILINE):
@@ -186,7 +187,7 @@ def included_from(src, files):
     return found
 
 
-# Classes over the bars of scripts/sizes.py, and why.
+# Classes over the limits of scripts/sizes.py, with reasons.
 LARGE_CLASSES = {
     "training/job/job.h: Job": "a debt: the face of a training job, whose state is to be taken apart into the parts that own its data",
     "training/job/job_state.h: Job::State": "the same debt",
@@ -198,7 +199,7 @@ LARGE_CLASSES = {
 
 
 class Size(unittest.TestCase):
-    """A class, a function and a file that one can hold in mind."""
+    """Tests that classes, functions and files are small enough to understand."""
 
     def test_classes_functions_and_files_keep_to_their_bars(self):
         large, others = set(), []
@@ -273,14 +274,15 @@ class Architecture(unittest.TestCase):
         self.assertEqual(linked & experiments, set())
 
     def test_types_are_named_by_using(self):
-        # In place of clang-tidy's modernize-use-using, which took a third of its time. Headers for C have no other word.
+        # Replaces clang-tidy's modernize-use-using, which took a third of its time. Headers for C need typedef.
         found = [str(file.relative_to(ROOT)) for suffix in ("*.h", "*.cc") for file in sorted((ROOT / "src").rglob(suffix))
                  if re.search(r"^\s*typedef\b", text := file.read_text(encoding="utf-8"), re.MULTILINE)
                  and 'extern "C"' not in text]
         self.assertEqual(found, [])
 
     def test_expectations_under_a_condition_stand_in_braces(self):
-        # GoogleTest's macros end in an `else`: GCC refuses them after a bare `if`, clang, which builds the fast tests, does not.
+        # GoogleTest's macros end in an `else`: after a bare `if` GCC warns; clang, which builds the fast tests, does
+        # not.
         found = [f"{file.relative_to(ROOT)}: {line.strip()}"
                  for folder in ("src", "tests", "bench") for file in sorted((ROOT / folder).rglob("*.cc"))
                  for line in re.findall(r"^\s*if \(.*\)\s+(?:EXPECT|ASSERT)_.*", file.read_text(encoding="utf-8"), re.MULTILINE)]
@@ -311,7 +313,7 @@ class Architecture(unittest.TestCase):
 
 
 class PublicHeaders(unittest.TestCase):
-    """What programs outside may include is little, complete, explained and shown."""
+    """Tests that public headers are few, complete, documented and used in examples."""
 
     def test_they_are_few(self):
         self.assertLessEqual(len(public_headers(ROOT)), MOST_PUBLIC_HEADERS)
@@ -339,7 +341,7 @@ class PublicHeaders(unittest.TestCase):
 
 
 def early_readers(text):
-    """Lines of a script with pipefail where a reader may end before its writer, which then fails, now and then."""
+    """Returns lines of a script with pipefail where a reader may end before its writer, which then sometimes fails."""
     if "pipefail" not in text:
         return []
     return [line.strip() for line in text.splitlines()
@@ -358,7 +360,7 @@ class Scripts(unittest.TestCase):
 
 
 class Checker(unittest.TestCase):
-    """The checker finds what it is there to find."""
+    """Tests that the checker finds violations."""
 
     def house(self, files, find=violations):
         folder = tempfile.TemporaryDirectory()

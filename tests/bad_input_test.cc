@@ -1,5 +1,4 @@
-// Bad input ends in one clear message that names file, line and column, status 2, and nothing
-// written.
+// Bad input gives one clear message with file, line and column, and status 2; no file is written.
 
 #include <gmock/gmock.h>
 #include <sys/resource.h>
@@ -74,7 +73,7 @@ struct BadRow {
   const char* name;
   const char* row;
   const char* at;       ///< "line:column" of the error
-  const char* mention;  ///< what the message speaks of
+  const char* mention;  ///< text that the message contains
 };
 
 class BadRowOfAProfile : public BadInput, public testing::WithParamInterface<BadRow> {};
@@ -131,7 +130,7 @@ TEST_F(BadInput, RowsThatTheProfileLacksAreNamedTogether) {
       plan(kGood, {"--schedule", "zb-h1"}),
       AllOf(HasSubstr("no weight rows for stages 0, 1, which the schedule needs"),
             HasSubstr("measure the input gradient as backward, the weight gradient as weight")));
-  // Of chunks alone those that lack rows.
+  // The chunks that lack rows.
   const std::string chunks =
       "stage,chunk,instruction,frequency,time,energy\n"
       "0,0,forward,1410,0.05,20\n0,0,backward,1410,0.1,40\n0,1,forward,1410,0.05,20\n"
@@ -158,7 +157,7 @@ TEST_F(BadInput, StagesThatTheScheduleLeavesOutAreNamedBeforeAnythingElse) {
 }
 
 TEST_F(BadInput, AScheduleThatWaitsForItself) {
-  // Stage 1 wants the backward of its first micro-batch before the forward it needs.
+  // Stage 1 runs the backward of its first micro-batch before the forward that it needs.
   expect_refused(plan_list("0F0,0B0\n1B0,1F0\n"),
                  AllOf(HasSubstr("list.csv"), HasSubstr("circle")));
 }
@@ -183,7 +182,7 @@ TEST_F(BadInput, ADeadlineThatNoClocksMeetSaysWhatIsPossible) {
   const Said possible = harpe_says({"plan", "--profile", write("p.csv", kGood), "--micro-batches",
                                     "4", "--blocking-power", "80"});
   EXPECT_EQ(possible.status, 0);
-  // All clocks at their fastest end at 0.69 s.
+  // With all clocks at their fastest, the iteration ends at 0.69 s.
   expect_refused(plan(kGood, {"--deadline", "0.1"}), HasSubstr("0.69"));
 }
 
@@ -240,7 +239,7 @@ TEST_F(BadInput, ADirectoryThatCannotBeWritten) {
   EXPECT_THAT(said.err, HasSubstr(path("file/out")));
 }
 
-/// Files cannot grow beyond a limit while this lives: what a full disk looks like to a program.
+/// Limits the size of files during its lifetime, so that a program sees a full disk.
 class SmallDisk {
  public:
   explicit SmallDisk(rlim_t bytes) : handler_(std::signal(SIGXFSZ, SIG_IGN)) {
@@ -269,7 +268,7 @@ TEST_F(BadInput, AFullDiskLeavesNothingBehind) {
       said = harpe_says({"plan", "--profile", path("p.csv"), "--micro-batches", "4",
                          "--blocking-power", "80", "--points", "0", "--out", path("out")});
     }
-    // Where the disk has room for a little, the plan is made and its summary not lost.
+    // If a small file fits on the disk, the plan is made and the summary is not lost.
     constexpr rlim_t kProbed = 4096;
     if (bytes < kProbed) expect_refused(said, HasSubstr(path("out")));
     EXPECT_EQ(said.status, 2);

@@ -24,7 +24,7 @@ class Browser:
         self._in, from_browser = os.pipe()
 
         def give_pipes():
-            # The browser reads at descriptor 3 and writes at 4; copies first, should one be there already.
+            # The browser reads from descriptor 3 and writes to 4. Duplicates first, in case these are in use.
             reading, writing = os.dup(to_browser), os.dup(from_browser)
             os.dup2(reading, 3)
             os.dup2(writing, 4)
@@ -53,7 +53,7 @@ class Browser:
         self._process.wait(PATIENCE_S)
 
     def open(self, path, width=1280, dark=False, height=900, scripts=True):
-        """Loads a page; what it complained of on the console."""
+        """Loads a page. Returns its console messages."""
         self._ask("Emulation.setScriptExecutionDisabled", value=not scripts)
         self._ask("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 600)
         self._scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
@@ -74,17 +74,17 @@ class Browser:
 
     @contextlib.contextmanager
     def on_paper(self):
-        """The open page as it is laid out to be printed."""
+        """Lays out the open page for printing."""
         self._ask("Emulation.setEmulatedMedia", media="print", features=[self._scheme])
         yield
         self._ask("Emulation.setEmulatedMedia", media="", features=[self._scheme])
 
     def picture(self):
-        """The whole page as PNG."""
+        """Returns the whole page as PNG."""
         return base64.b64decode(self._ask("Page.captureScreenshot", captureBeyondViewport=True)["data"])
 
     def print(self):
-        """The page on paper, as PDF."""
+        """Returns the printed page as PDF."""
         return base64.b64decode(self._ask("Page.printToPDF", preferCSSPageSize=True)["data"])
 
     def _ask(self, method, **parameters):
@@ -101,7 +101,7 @@ class Browser:
                 return answer["result"]
 
     def _receive(self):
-        """The next message, which is kept where it is an event."""
+        """Returns the next message, and stores it if it is an event."""
         while b"\0" not in self._read:
             if not select.select([self._in], [], [], PATIENCE_S)[0]:
                 raise TimeoutError("the browser does not answer")

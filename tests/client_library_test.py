@@ -28,8 +28,8 @@ MAY_HOLD = {
     "node_client",
     "client",
 }
-# Functions of `carbon` that read the terms of a job: a time, the price and carbon of energy, and the carbon
-# of making a GPU.
+# Functions of `carbon` that read the terms of a job: a time, the price and carbon of energy, and the carbon of
+# manufacturing a GPU.
 MAY_HOLD_OF_CARBON = (
     "known_zones",
     "parse_embodied",
@@ -49,7 +49,7 @@ class ClientLibrary(unittest.TestCase):
         self.assertGreater(len(linked_parts.functions(LIBRARY) & wire), 5)
         others = linked_parts.functions_of_others(LIBRARY, BUILD, MAY_HOLD)
         carbon = others.pop("carbon", [])
-        # A mangled name gives a function's name after the number of its characters: 15parse_intensity.
+        # A mangled name has the length of a function's name before the name: 15parse_intensity.
         allowed = tuple(f"{len(name)}{name}" for name in MAY_HOLD_OF_CARBON)
         self.assertEqual([one for one in carbon if not any(name in one for name in allowed)], [])
         self.assertEqual(others, {})

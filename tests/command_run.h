@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Runs the harpe command inside a test, in a directory of its own.
+/// Functions that run the harpe command inside a test, in a separate directory.
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -22,7 +22,7 @@ struct Said {
   std::string out, err;
 };
 
-/// What `harpe ARGUMENTS` says, also where it becomes harpe-lab.
+/// Returns the output of `harpe ARGUMENTS`, even if it becomes harpe-lab.
 inline Said harpe_says(const std::vector<std::string>& arguments) {
   std::ostringstream out, err;
   command::Console console{.out = out, .err = err};
@@ -33,7 +33,7 @@ inline Said harpe_says(const std::vector<std::string>& arguments) {
   return {.status = status, .out = out.str(), .err = err.str()};
 }
 
-/// A directory that goes away with the test.
+/// A directory that is removed at the end of the test.
 class CommandTest : public testing::Test {
  protected:
   CommandTest() {

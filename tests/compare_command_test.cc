@@ -1,4 +1,5 @@
-// `harpe compare`: its figures are those of `harpe plan`, and it says what it cannot price.
+// `harpe compare`: its figures equal those of `harpe plan`, and it names schedules that it cannot
+// price.
 
 #include <gmock/gmock.h>
 
@@ -60,7 +61,7 @@ class CompareCommand : public CommandTest {
   }
 };
 
-/// The oracle of every schedule's row is a plan for that schedule alone.
+/// The oracle of each schedule's row is a plan for that schedule only.
 TEST_F(CompareCommand, EachSchedulesFiguresAreThoseOfItsPlan) {
   const command::Json rows = compare({"--policies", "none"})["schedules"];
   EXPECT_EQ(rows.size(), schedule_generators().size());
@@ -81,7 +82,7 @@ TEST_F(CompareCommand, EachSchedulesFiguresAreThoseOfItsPlan) {
   }
 }
 
-/// Nothing beats Harpe's plan that ends as soon, and nothing is below the bound.
+/// No policy beats a plan of Harpe that ends as soon, and none is below the bound.
 TEST_F(CompareCommand, KnowsThePoliciesThatOthersHavePublished) {
   synth("plain.csv", {});
   for (const std::vector<std::string>& goal : {std::vector<std::string>{"--slowdown", "0"},
@@ -119,7 +120,8 @@ TEST_F(CompareCommand, KnowsThePoliciesThatOthersHavePublished) {
   EXPECT_THAT(zero_bubble[0]["missing"].get<std::string>(), HasSubstr("EnvPipe is for"));
 }
 
-/// A schedule changes who waits, not what is computed: effective energy at all-max is the same.
+/// A schedule changes which stages wait, but not the computations: effective energy at all-max is
+/// the same.
 TEST_F(CompareCommand, EverySchedulesWorkIsTheSame) {
   for (const char* const profile : {"split.csv", "whole.csv", "chunked.csv"}) {
     std::vector<std::string> options = {"--noise", "0"};
@@ -133,7 +135,7 @@ TEST_F(CompareCommand, EverySchedulesWorkIsTheSame) {
       if (one.contains("missing")) continue;
       ++priced;
       const command::Json& all_max = one["all_max"];
-      // Effective energy: the iteration's without 80 W of each GPU all along.
+      // Effective energy: that of the iteration minus 80 W of each GPU over its whole time.
       const double work = all_max["iteration_energy_j"].get<double>() -
                           3 * 80 * all_max["iteration_time_s"].get<double>();
       if (priced == 1) first = work;
@@ -164,7 +166,7 @@ TEST_F(CompareCommand, PoliciesAreThoseOfThePlan) {
     for (const char* const rival : {"one clock", "one power limit"}) {
       const command::Json one = row(said["policies"], "policy", rival);
       EXPECT_EQ(one["source"], rival[4] == 'c' ? "profile" : "model of a100-sxm");
-      // Harpe's own measure: no rival that meets the objective needs less.
+      // Harpe optimizes this measure: no rival that meets the objective needs less.
       if (one["meets_objective"] == true && objective[0] != "--power-cap") {
         EXPECT_GE(one["iteration_energy_j"].get<double>(),
                   harpe["iteration_energy_j"].get<double>() * 0.999)
@@ -188,7 +190,8 @@ TEST_F(CompareCommand, LinesOfSummariesFitATerminal) {
   expect_fits(planned);
   EXPECT_THAT(planned.out, HasSubstr("\n\nchosen: straggler 1.2 x all-max\n"));
   expect_fits(harpe_says({"profile", "check", path("profile.csv")}));
-  // A stage that is a copy of another is remarked, and a row that takes ten times as long.
+  // `profile check` comments on a stage that is a copy of another, and on a row that takes ten
+  // times as long.
   std::string odd = read("profile.csv");
   std::istringstream rows(odd);
   for (std::string row; std::getline(rows, row);) {
@@ -217,7 +220,7 @@ TEST_F(CompareCommand, NamesWhatTheProfileCannotPrice) {
                     Not(HasSubstr("gpipe"))));
   std::istringstream lines(said.out.substr(said.out.find("Not priced")));
   for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 80U) << line;
-  EXPECT_THAT(said.out, HasSubstr("\n    "));  // what a reason has beyond its first line
+  EXPECT_THAT(said.out, HasSubstr("\n    "));  // continuation lines of a reason
   EXPECT_THAT(says("compare", {"--schedules", "1f1b,zb-h1,zb-h2"}, "whole.csv").out,
               HasSubstr("\n  zb-h1, zb-h2: no weight rows"))
       << "one sentence for one reason";
@@ -286,7 +289,7 @@ TEST_F(CompareCommand, SaysWhatItDoesNotKnow) {
   EXPECT_EQ(harpe_says({"compare"}).status, 2);
 }
 
-/// As `harpe plan` says: nothing that is slower than the straggler, whose factor counts once.
+/// As in `harpe plan`: no plan is slower than the straggler, whose factor counts once.
 TEST_F(CompareCommand, RivalsAreNoSlowerThanTheStraggler) {
   const command::Json rows =
       compare({"--schedules", "none", "--gpu", "a100-sxm", "--straggler", "1.1x"})["policies"];
@@ -301,7 +304,7 @@ TEST_F(CompareCommand, RivalsAreNoSlowerThanTheStraggler) {
   }
 }
 
-/// Files of a plan stay where a comparison is written beside them.
+/// Existing files of a plan are not changed if a comparison is written to the same folder.
 TEST_F(CompareCommand, LeavesThePlanBesideItAlone) {
   synth("whole.csv", {});
   ASSERT_EQ(says("plan", {"--points", "0", "--out", path("both")}, "whole.csv").status, 0);
@@ -310,7 +313,7 @@ TEST_F(CompareCommand, LeavesThePlanBesideItAlone) {
   for (const std::string& name : before) EXPECT_THAT(listing("both"), Contains(name));
 }
 
-/// A job file of `harpe plan` may ask for more than a comparison has.
+/// A job file of `harpe plan` may have options that a comparison does not have.
 TEST_F(CompareCommand, TakesTheJobFileOfAPlan) {
   write("job.toml",
         "profile = \"profile.csv\"\nmicro-batches = 6\nblocking-power = 80\nslowdown = \"5%\"\n"

@@ -1,4 +1,4 @@
-// Every kind of file that a user gives to a command may be compressed by gzip, and gives the same.
+// Every kind of input file may be compressed by gzip, with the same result.
 
 #include <gmock/gmock.h>
 
@@ -38,7 +38,7 @@ class CompressedInput : public CommandTest {
   }
 
   /// Runs a command, in which "@NAME" is the file of that name, on plain files and on compressed
-  /// ones, and expects that both succeed and print the same, but for the names of the files.
+  /// ones. Expects that both succeed and print the same, except for the names of the files.
   void expect_the_same(const std::vector<std::string>& command) const {
     const Said plain = run(command, ""), compressed = run(command, ".gz");
     ASSERT_EQ(plain.status, 0) << plain.err;
@@ -74,7 +74,7 @@ TEST_F(CompressedInput, OfAProfileGivesTheSamePlan) {
   ASSERT_EQ(plan(path("p.csv"), {"--out", path("plain")}).status, 0);
   ASSERT_EQ(plan(path("p.csv.gz"), {"--out", path("compressed")}).status, 0);
   EXPECT_EQ(read("compressed/plan.json"), read("plain/plan.json"));
-  // The report has the name without its ending, and the digest of the file.
+  // The report has the name without its suffix, and the digest of the file.
   EXPECT_THAT(read("compressed/report.html"),
               AllOf(HasSubstr("<title>p:"), HasSubstr("profile p.csv.gz")));
 }
@@ -101,7 +101,7 @@ TEST_F(CompressedInput, OfAPlanAndItsCertificateIsVerifiedAndPredicted) {
   expect_the_same({"verify", "@out/plan.json", "--profile", "@p.csv", "--certificate",
                    "@out/certificate.json", "--json"});
   expect_the_same({"predict", "@out/plan.json", "--profile", "@p.csv", "--json"});
-  // Of a folder in which only a compressed plan is left.
+  // A folder that contains only the compressed plan.
   const std::string before = harpe_says({"verify", path("out"), "--profile", path("p.csv")}).out;
   std::filesystem::remove(path("out/plan.json"));
   EXPECT_EQ(harpe_says({"verify", path("out"), "--profile", path("p.csv")}).out, before);

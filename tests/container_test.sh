@@ -12,12 +12,12 @@ skip() { echo "skipped: $1"; exit 77; }
 fail() { echo "container: $1" >&2; exit 1; }
 step() { echo "== $1"; }
 
-# Called again below, in name spaces where port 7787 is free and what is left running ends.
+# Called again below, in name spaces where port 7787 is free and remaining processes end.
 if [ "${1:-}" = --run ]; then
   work=$2
   ip link set lo up
 
-  # start IMAGE [ARGUMENT...]: its entry point as its user; sets container and process.
+  # start IMAGE [ARGUMENT...]: runs its entry point as its user; sets container and process.
   start() {
     local image=$1 entry
     shift
@@ -30,7 +30,7 @@ if [ "${1:-}" = --run ]; then
     wait_for_line "listening on unix\|listening on /" "$work/said" $process || fail "$image did not start"
   }
   healthy() { buildah run "$container" -- /usr/libexec/harpe/healthy "$1"; }
-  # stop PROGRAM: ended by the signal that an engine sends it, not buildah's processes around it.
+  # stop PROGRAM: sends the signal of a container engine to the program, not to buildah's processes around it.
   stop() {
     local one=$process
     while [ "$(cat /proc/"$one"/comm)" != "$1" ]; do

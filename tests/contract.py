@@ -17,7 +17,7 @@ METHODS = ("get", "put", "post", "patch", "delete")
 
 
 def as_json_schema(schema):
-    """A schema of OpenAPI 3.0 as JSON Schema; objects have the members that are named, and no others."""
+    """Converts a schema of OpenAPI 3.0 to JSON Schema; objects may have only the listed members."""
     if isinstance(schema, list):
         return [as_json_schema(one) for one in schema]
     if not isinstance(schema, dict):
@@ -39,12 +39,12 @@ class Contract:
         self.validators = {}
 
     def operations(self):
-        """{(method, path): statuses}"""
+        """Returns {(method, path): statuses}."""
         return {(method.upper(), path): {int(status) for status in item[method]["responses"]}
                 for path, item in self.document["paths"].items() for method in METHODS if method in item}
 
     def operation_at(self, method, target):
-        """The operation that a request asks for; none where the contract has no such."""
+        """Returns the operation of a request; None if the contract does not have it."""
         path = target.split("?")[0]
         for pattern, item in self.document["paths"].items():
             if method.lower() in item and re.fullmatch(re.sub(r"\\\{\w+\\\}", "[^/]+", re.escape(pattern)), path):
@@ -52,7 +52,7 @@ class Contract:
         return None
 
     def error(self, method, target, status, content_type, body):
-        """What a response has that the contract does not promise, in words; none where it is as promised."""
+        """Returns how a response violates the contract, in words; None if it does not."""
         path = target.split("?")[0]
         operation = self.operation_at(method, target)
         if operation is None:

@@ -71,7 +71,7 @@ class DemoEnd(unittest.TestCase):
                 time.sleep(0.1)
 
     def left(self, parent):
-        """What another demonstration finds beside its own folder."""
+        """Returns what another demonstration finds next to its own folder."""
         with demo_cluster.temporary_folder() as own:
             return [path for path in pathlib.Path(parent).iterdir() if path != pathlib.Path(own)]
 

@@ -1,4 +1,4 @@
-// `harpe devices` as a user meets it, and the GPUs of open_devices.
+// `harpe devices` from the user's view, and the GPUs of open_devices.
 
 #include <gmock/gmock.h>
 
@@ -21,7 +21,7 @@ std::string mixed_node() {
   return std::string(source_tree()) + "/examples/simulations/mixed-node.toml";
 }
 
-/// A machine that has nothing, whatever the real one has.
+/// A machine without devices, whatever the real one has.
 class Devices : public CommandTest {
  protected:
   Devices() {
@@ -80,7 +80,7 @@ TEST_F(Devices, SaysWhatMayBeSetAndWhyNot) {
               HasSubstr("MIG instances"));
   const Json& whole = json["gpus"][1];
   EXPECT_TRUE(whole["may_set"]["power_limit"]["allowed"].get<bool>());
-  EXPECT_TRUE(whole["energy_counter_j"].is_null());  // this one has none
+  EXPECT_TRUE(whole["energy_counter_j"].is_null());  // this GPU has none
   EXPECT_GT(whole["power"]["instant_w"].get<double>(), 0);
 }
 
@@ -106,7 +106,7 @@ TEST_F(Devices, ChosenGpusAloneAreShownAndVisibleOnesAreNamed) {
   const Said said = harpe_says({"devices", "--simulate", mixed_node(), "--gpus", "0"});
   EXPECT_THAT(said.out, AllOf(HasSubstr("(MIG)"), Not(HasSubstr("A40")),
                               HasSubstr("Programs started here use GPU 1.")));
-  // What the environment names wrongly is shown, not refused.
+  // A wrong value in the environment is shown, not rejected.
   set("CUDA_VISIBLE_DEVICES", "MIG-1234");
   const Said mig = harpe_says({"devices", "--simulate", mixed_node()});
   EXPECT_EQ(mig.status, 0);
@@ -114,7 +114,7 @@ TEST_F(Devices, ChosenGpusAloneAreShownAndVisibleOnesAreNamed) {
 }
 
 #ifdef SIMULATED_NVML
-// The same GPUs twice: through NVML's interface as Harpe's NVML backend reads it, and directly.
+// The same GPUs twice: through NVML's interface by Harpe's NVML backend, and directly.
 TEST_F(Devices, NvmlShowsTheGpusThatAreThere) {
   set("HARPE_SIMULATION", mixed_node());
   DeviceOptions options;
@@ -148,7 +148,7 @@ TEST_F(Devices, NvmlShowsTheGpusThatAreThere) {
   }
 }
 
-// Settings go in through NVML and come out of the model.
+// Settings made through NVML are in force in the simulation.
 TEST_F(Devices, WhatIsSetThroughNvmlIsInForce) {
   const std::string file = write("one.toml", "[[gpu]]\nmodel = \"a100-sxm\"\n");
   set("HARPE_SIMULATION", file);

@@ -9,7 +9,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 LINK = re.compile(r"\]\(([^)#\s]+)[^)]*\)")
 SOURCE = re.compile(r"(?<![\w<./-])(?:\w+/)*[a-z]\w*\.(?:h|cc)\b(?!>)")
 COMMENT = re.compile(r"//(.*)")
-OF_OTHERS = {"sysexits.h"}  # named as a standard
+OF_OTHERS = {"sysexits.h"}  # named as an example
 QUALIFIED = re.compile(r"harpe::(\w+)")
 DECLARED = re.compile(r"^(?:class|struct|enum class|enum|using|namespace|concept)\s+(?:\[\[nodiscard\]\]\s+)?(\w+)"  # a type
                       r"|^[\w:<>,*& \[\]]*?[\w>*&\]]\s+[*&]?(\w+)\("  # a function
@@ -43,7 +43,8 @@ class Documentation(unittest.TestCase):
         parts = [part for text in headers for part in re.split(r"^(?=namespace )", text, flags=re.M)]
         declared = {next(filter(None, names)) for part in parts if part.startswith("namespace harpe {") for names in DECLARED.findall(part)}
         wings = {folder.name for folder in (ROOT / "src/harpe").iterdir() if folder.is_dir()}
-        targets = {"harpe"} | {room.parent.name for room in (ROOT / "src/harpe").rglob("CMakeLists.txt")}  # of CMake: harpe::frontier
+        # CMake targets, such as harpe::frontier.
+        targets = {"harpe"} | {room.parent.name for room in (ROOT / "src/harpe").rglob("CMakeLists.txt")}
         pages = [*(ROOT / "docs").rglob("*.md"), *(ROOT / "src").rglob("README.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
         texts = {page: page.read_text(encoding="utf-8") for page in pages}
         texts |= {file: "\n".join(COMMENT.findall(file.read_text(encoding="utf-8"))) for file in (ROOT / "src").rglob("*.h")}

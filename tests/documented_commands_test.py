@@ -25,7 +25,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 HARPE, NVML = None, None
 
-# What cannot be run here, and where it is run instead. The beginning of a command decides.
+# Commands that cannot run here, and the tests that run them instead, by the beginning of a command.
 ELSEWHERE = {
     r"sudo |sudoedit ": "changes the machine; packages_test.sh and install_test.sh install into empty roots",
     r"(\./)?scripts/|cmake |ctest ": "builds and tests; the tests themselves are its run",
@@ -57,22 +57,24 @@ ELSEWHERE = {
     r"export PATH=": "the test has harpe on its PATH",
     r"export (HARPE_SIMULATION|LD_LIBRARY_PATH)=": "the test's environment has them",
 }
-# Requests that a server refuses where no training is behind them; the page shows what they look like.
+# Requests that a server refuses without training; the page shows their form.
 REFUSED = {"docs/server.md": ("/reports", "/frontier", "/profile", "/stragglers/1", "/events")}
-JOBS = {"README.md": "demo"}  # of pages whose job commands are about another than gpt3
+JOBS = {"README.md": "demo"}  # pages whose job commands use another job than gpt3
 MOST_S = 60
-CARBON = "file:grid.csv?zone=DE&time=time&value=grams&unit=g/kWh&kind=direct"  # what pages that ask a running server take for granted
+# The source that pages with a running server assume.
+CARBON = "file:grid.csv?zone=DE&time=time&value=grams&unit=g/kWh&kind=direct"
 
 
 def blocks(page):
-    """Fenced blocks of shell, and files that a page shows with their name in the first line: (kind, line, text)."""
+    """Returns fenced blocks of shell, and files that a page shows with their name in the first line: (kind, line,
+    text)."""
     text = page.read_text(encoding="utf-8")
     for block in re.finditer(r"^```(sh|toml)\n(.*?)^```", text, re.M | re.S):
         yield block[1], text[:block.start(2)].count("\n") + 1, block[2]
 
 
 def commands(line, block):
-    """The commands of a block, each as one text: (line, text), without prompts and comments."""
+    """Returns the commands of a block, each as one text: (line, text), without prompts and comments."""
     lines = block.split("\n")
     while lines:
         at, command = line, re.sub(r"^\$ ", "", lines.pop(0))
@@ -98,7 +100,7 @@ def all_commands(page):
 
 
 def options_by_command():
-    """Of the generated reference, which a test compares with the command itself."""
+    """Reads the options from the generated reference, which a test compares with the command itself."""
     found = {}
     for section in re.split(r"^## (?=harpe)", (ROOT / "docs" / "cli.md").read_text(encoding="utf-8"), flags=re.M)[1:]:
         name, _, text = section.partition("\n")
@@ -137,7 +139,7 @@ class DocumentedCommands(unittest.TestCase):
 
 
 class Shell:
-    """A folder as a reader would have it, with what the page takes for granted."""
+    """A reader's folder, with everything that the page assumes."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -160,7 +162,7 @@ class Shell:
             "HARPE_SIMULATION": str(folder / "examples" / "simulations" / "a100x4.toml"),
             "LD_LIBRARY_PATH": NVML, "PYTHONPATH": NVML, "HARPE_SERVER": f"http://127.0.0.1:{self.port}"}
         self.server = None
-        # In place of measured ones.
+        # Replacements for measured profiles.
         self.run("harpe synth --out gpt3-175b_a100-sxm.csv && harpe synth --stages 16 --out unequal.csv")
         self.run("harpe synth --stages 2 --out p.csv && "
                  "harpe plan --profile p.csv --micro-batches 4 --blocking-power 80 --out plan")
@@ -198,7 +200,7 @@ class Shell:
         command = command.replace("localhost:7787", f"127.0.0.1:{self.port}")
         if command.startswith("harpe serve"):
             return self.serve(shlex.split(command))
-        if command.startswith(("curl -N", "harpe monitor", "harpe job watch")):  # they go on until they are stopped
+        if command.startswith(("curl -N", "harpe monitor", "harpe job watch")):  # these run until they are stopped
             command = f"timeout --preserve-status --signal=INT 2 {command} >/dev/null"
         try:
             run = subprocess.run(["bash", "-c", command], cwd=self.folder, env=self.environment, text=True,
@@ -238,7 +240,7 @@ class PagesRun(unittest.TestCase):
                         status, said = shell.serve(["harpe", "serve", "--store", "none", "--carbon", CARBON])
                         self.assertEqual(status, 0, said)
                         self.plan_a_job(shell, JOBS.get(name, "gpt3"))
-                    # "harpe plan ... --slowdown 5" stands for the first plan of the page.
+                    # "harpe plan ... --slowdown 5" refers to the first plan of the page.
                     last_plan = last_plan or (command if command.startswith("harpe plan --profile") else "")
                     status, said = shell.run(command.replace("harpe plan ...", last_plan))
                     if status != 0 and not any(part in command for part in REFUSED.get(name, ())):

@@ -11,7 +11,7 @@ import tempfile
 import unittest
 
 HARPE = TRAINER = None
-# In a mount name space of its own: nothing of it is seen outside. $0: where; $1: bytes.
+# In a mount name space that is not visible outside. $0: mount point; $1: bytes.
 MOUNT = 'mount -t tmpfs -o size="$1" none "$0" && shift && exec "$@"'
 UNSHARE = ["unshare", *([] if os.geteuid() == 0 else ["-Ur"]), "-m", "sh", "-c", MOUNT]
 GPUS = '[[gpu]]\nmodel = "a100-sxm"\ncount = 2\ncall_ms = 1\nswitch_ms = 5\n'
@@ -36,11 +36,11 @@ class FullDisk(unittest.TestCase):
                               cwd=self.folder, timeout=180)
 
     def filling(self, *command):
-        """A command that fills the disk first."""
+        """Returns a command that fills the disk first."""
         return ["sh", "-c", f'cat /dev/zero >{self.full}/fill 2>/dev/null; exec "$@"', "sh", *command]
 
     def kept(self, name, said):
-        """What was kept in the temporary folder, where the message says."""
+        """Returns the file kept in the temporary folder, whose place the message contains."""
         found = list(self.temporary.glob(f"harpe-kept-*/{name}"))
         self.assertEqual(len(found), 1, said)
         self.assertIn("No space left on device", said)
@@ -68,7 +68,7 @@ class FullDisk(unittest.TestCase):
         self.assertIn("start_time", self.kept("runs.csv", run.stderr).read_text())
 
     def test_a_table_of_latencies_is_kept_and_printed(self):
-        # The first file takes the one page that there is.
+        # The first file takes the only page.
         run = self.run_on("4k", HARPE, "switch-latency", "--simulate", self.simulation, "--gpus", "0", "--clocks", "1410,1200",
                           "--repeats", "2", "--csv", self.full / "all.csv", "--table", self.full / "table.csv")
         self.assertEqual(run.returncode, 2, run.stderr)

@@ -27,7 +27,7 @@ STEP, SENSOR_STEP, WINDOW = 0.1, 0.02, 0.25  # s
 
 
 def loads():
-    """Loads of 2 s, with 2 s between."""
+    """Returns loads of 2 s, with 2 s between them."""
     found = [{"name": "idle", "begin_ns": 0, "end_ns": int(2e9)}]
     for i in range(5):
         begin = 4 * i + 3.037 + 0.013 * i
@@ -41,7 +41,8 @@ def truth():
 
 
 def record(lag=0.0, delay=0.0, length=25.0):
-    """Readings at 1 kHz of a counter that lags and a power sensor that averages over WINDOW, late by `delay`."""
+    """Returns readings at 1 kHz of a counter with a lag, and of a power sensor that averages over WINDOW, late by
+    `delay`."""
     power, generator = truth(), random.Random(SEED)
     rows = {name: [] for name in recorder.SENSORS}
     for i in range(int(length * 1000)):
@@ -51,7 +52,7 @@ def record(lag=0.0, delay=0.0, length=25.0):
         begin, end = round(time * 1e9), round((time + 1e-4) * 1e9)
         rows[recorder.COUNTER].append((begin, end, round(1e3 * power.integral(stepped - lag)) + 10**9))
         watts = (power.integral(measured) - power.integral(measured - WINDOW)) / WINDOW
-        # Each measurement is a little different, as a sensor's are.
+        # Measurements differ slightly, like those of a sensor.
         rows[recorder.INSTANT].append((begin, end, round(1e3 * watts) + int(measured / SENSOR_STEP) % 2))
     return rows
 
@@ -70,7 +71,7 @@ class Reference(unittest.TestCase):
             joules_between, doubt, least, most = known.between(begin, end, profile)
             true = power.integral(end) - power.integral(begin)
             self.assertLess(abs(joules_between - true), 4 * doubt + 0.2)
-            # What the steps allow at all; their own moments are known to a millisecond.
+            # Bounds from the steps, whose times are known to a millisecond.
             self.assertLessEqual(least, true + 1.5)
             self.assertGreaterEqual(most, true - 1.5)
 
@@ -88,7 +89,7 @@ class Reference(unittest.TestCase):
             known = reference.Counter(rows[recorder.COUNTER])
             profile, quiet, _ = reference.profile_of(known, loads())
             found = sensors.averaging(rows[recorder.INSTANT], profile, sensors.edges(loads()), quiet)
-            # 0.25 s lies between two of the windows that are tried.
+            # 0.25 s is between two of the windows that are tried.
             self.assertIn(found["window_s"], (0.2, 0.3))
             self.assertAlmostEqual(found["delay_s"], delay, delta=0.04)
             self.assertAlmostEqual(found["watts_per_counter_watt"], 1, delta=0.02)
@@ -105,7 +106,7 @@ class Reference(unittest.TestCase):
         found = counter.describe(record()[recorder.COUNTER][:1900], 1e-3)
         self.assertAlmostEqual(found["step_s"], STEP, delta=0.002)
         self.assertAlmostEqual(found["rate_hz"], 1000, delta=1)
-        self.assertAlmostEqual(found["resolution"], 8)  # 80 W over 0.1 s, each step the same
+        self.assertAlmostEqual(found["resolution"], 8)  # 80 W over 0.1 s, all steps are equal
 
 
 class Judgement(unittest.TestCase):
@@ -196,7 +197,7 @@ DOCUMENT = {
 
 
 class NvmlOfATest:
-    """Reads as nvml.NvmlGpu."""
+    """Has the methods of nvml.NvmlGpu."""
 
     def __init__(self, processes=(), utilisation=0):
         self._processes, self._utilisation = processes, utilisation
@@ -236,7 +237,7 @@ class Others(unittest.TestCase):
         with unittest.mock.patch.dict(os.environ, {driver.RUN: "this one"}), \
                 subprocess.Popen([sys.executable, "-c", "print(flush=True); input()"], stdin=subprocess.PIPE,
                                  stdout=subprocess.PIPE) as own:
-            own.stdout.readline()  # a process that only begins has no environment yet
+            own.stdout.readline()  # a starting process has no environment yet
             self.assertEqual(driver.others(NvmlOfATest([(own.pid, 0)]), 1)["processes"], [])
             os.environ[driver.RUN] = "another"
             self.assertEqual(len(driver.others(NvmlOfATest([(own.pid, 0)]), 1)["processes"]), 1)
@@ -251,7 +252,7 @@ class Others(unittest.TestCase):
         self.assertNotIn("Other processes", render.table(DOCUMENT))
 
     def test_the_processes_of_a_simulated_driver_are_read(self):
-        # Not one with a sanitizer, which a plain Python cannot load.
+        # A plain Python cannot load a build with a sanitizer.
         built = [ROOT / "build" / preset / "sim/nvml/libnvidia-ml.so.1" for preset in ("quick", "release")]
         library = next((path for path in built if path.exists()), None)
         if library is None:
@@ -305,7 +306,7 @@ class Rendering(unittest.TestCase):
 
 
 class Script(unittest.TestCase):
-    """scripts/gpu_check.sh with what somebody may have copied to a machine."""
+    """Tests scripts/gpu_check.sh with files that a user may have copied to a machine."""
 
     WHEEL, ARCHIVE = "harpe-0.1.0-cp310-abi3-manylinux_2_28_%s.whl", "harpe-0.1.0-linux-%s.tar.xz"
 
@@ -317,7 +318,7 @@ class Script(unittest.TestCase):
         self.machine = platform.machine()
 
     def message(self):
-        """What it says where it cannot begin."""
+        """Returns the message if it cannot begin."""
         environment = {name: value for name, value in os.environ.items() if not name.startswith(("GPU_CHECK_", "PYTHON"))}
         done = subprocess.run([self.folder / "gpu_check.sh", self.folder / "out"], env={**environment, "PYTHON": sys.executable},
                               capture_output=True, text=True, timeout=60)
@@ -327,7 +328,7 @@ class Script(unittest.TestCase):
         return done.stderr
 
     def add(self, name, members=()):
-        """An archive or a wheel with these members."""
+        """Adds an archive or a wheel with these members."""
         path = self.folder / name
         if name.endswith(".whl"):
             with zipfile.ZipFile(path, "w") as file:

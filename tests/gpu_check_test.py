@@ -25,7 +25,8 @@ GPU = """state_file = "/tmp/gpu_check_test/{name}-gpus"
 model = "h100-sxm"
 gain = 1
 """
-# Beside a sound one. One hanging call comes among those that section 1 times; from 22 s on, in section 3, all hang.
+# Faults, in addition to a fault-free case. One call that section 1 times hangs; from 22 s on, in section 3, all calls
+# hang.
 CASES = {
     "sound": "",
     "hangs": '[[fault]]\nkind = "slow_call"\nseconds = 3600\nafter_calls = 250\nfor_calls = 1\ncalls = "reads"\n',
@@ -36,7 +37,7 @@ CASES = {
     "shared": "",
 }
 WITHOUT_GPU = "none"
-# Another program that has used the GPU, and stays.
+# Another program that uses the GPU, and keeps running.
 OTHER_USER = """
 import harpe_sim, os, time
 reads, writes = os.pipe()
@@ -92,20 +93,20 @@ class GpuCheck(unittest.TestCase):
         cls.addClassCleanup(shutil.rmtree, cls.tmp, True)
         shutil.copytree(PARTS, cls.tmp / "carried")
         for name, fault in CASES.items():
-            # Keys of a GPU stand before tables of faults.
+            # Keys of a GPU come before tables of faults.
             (cls.tmp / f"{name}.toml").write_text(GPU.format(name=name) + fault)
         os.chmod(cls.tmp, 0o777)
-        # They mostly wait.
+        # The checks mostly wait.
         with concurrent.futures.ThreadPoolExecutor() as pool:
             runs = {name: pool.submit(cls.run_check, name) for name in [*CASES, WITHOUT_GPU]}
             cls.runs = {name: run.result() for name, run in runs.items()}
 
     @classmethod
     def run_check(cls, name):
-        """(exit status, seconds, standard output, standard error)"""
+        """Returns (exit status, seconds, standard output, standard error)."""
         inside = "/tmp/gpu_check_test"
         variables = [] if name == WITHOUT_GPU else [f"HARPE_SIMULATION={inside}/{name}.toml"]
-        # One without rights, as guests of a machine are.
+        # A user without rights, like a guest of a machine.
         user = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"] if name == "no_permission" else []
         script = (f"ip link set lo up; mount -t proc proc {cls.root}/proc; mount -t tmpfs -o mode=1777 tmpfs {cls.root}/dev/shm; "
                   f"mount -t tmpfs -o mode=1777 tmpfs {cls.root}/run; exec chroot {cls.root} \"$@\"")
@@ -196,7 +197,7 @@ class GpuCheck(unittest.TestCase):
         self.assertLessEqual(average["window_range_s"][0], 1)
         self.assertGreaterEqual(average["window_range_s"][1], 1)
         self.assertAlmostEqual(average["watts_per_counter_watt"], 1, delta=0.03)
-        # The counter of a simulation lags nothing; edges are known to some ms on a busy machine.
+        # The simulated counter has no lag; edges are known to a few ms on a busy machine.
         for edge in ("rise", "fall"):
             self.assertLess(abs(joules["sensor"]["counter_lag"][edge]["s"]), 0.03)
 
@@ -204,13 +205,13 @@ class GpuCheck(unittest.TestCase):
         _, joules = self.section("sound", "joules")
         held = windows = 0
         for row in joules["windows"]:
-            # Shorter ones are answered by what may be, and 11 Hz is known to be held less often: docs/measuring.md.
+            # Estimates of shorter windows are ranges, and 11 Hz is known to be covered less often: docs/measuring.md.
             if row["length_s"] >= 0.5 and row["kind"] != "square":
                 truth = row["settled_truth"]
                 held += truth["coverage"] * truth["windows"]
                 windows += truth["windows"]
         if windows < 20:
-            # Cores were taken from the recorder; it says so, and leaves windows near gaps out.
+            # The recorder did not get enough CPU time; it reports that, and excludes windows near gaps.
             self.assertGreater(joules["gaps"]["count"], 0)
         else:
             self.assertGreaterEqual(held / windows, 0.8)
@@ -224,7 +225,7 @@ class GpuCheck(unittest.TestCase):
         _, model = self.section("sound", "model")
         self.assertEqual(model["model"], "h100-sxm")
         loads = {load["name"]: load for load in model["loads"]}
-        # The simulation follows the same model.
+        # The simulation uses the same model.
         self.assertLess(abs(loads["matmul"]["model_off"]), 0.1)
 
     def test_a_call_that_hangs_loses_its_section_alone(self):

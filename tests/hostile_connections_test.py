@@ -18,12 +18,12 @@ from agent_process import AgentTest, free_port
 from server_process import ServerTest, specification
 
 CONNECTIONS = 16
-# What any of these may take, in MiB beside what was there; docs/security.md. Bodies of specifications are held
-# up to half of 256 MiB for one address.
+# Largest growth of memory during any of these tests, in MiB; docs/security.md. Bodies of specifications of one address
+# may take up to half of 256 MiB.
 MOST_MIB = 24
 MOST_WITH_BODIES_MIB = 192
 MOST_HELLOS_MIB = 64
-# Bytes of the program for a connection that does nothing.
+# Bytes of the program's memory per idle connection.
 MOST_IDLE, MOST_IDLE_TLS = 8 << 10, 24 << 10
 
 HEAD = b"POST /health HTTP/1.1\r\nHost: x\r\n"
@@ -43,17 +43,17 @@ ENDLESS = {
     "requests": (b"", b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n" * 2000),
     "noise": (b"", bytes(range(32, 127)) * 700),
 }
-# What each connection may send before the measuring stops: much more than any limit.
+# Bytes that each connection may send before the test stops: much more than any limit.
 MOST_SENT = 64 << 20
 KIND = None
 
 
 class Hostile:
-    """Against a program that `self.open()` connects to, with or without TLS."""
+    """Tests of a program that `self.open()` connects to, with or without TLS."""
     idle, most_idle = 2000, MOST_IDLE
 
     def status(self, name):
-        """Bytes by a line of /proc/PID/status."""
+        """Returns the bytes in a line of /proc/PID/status."""
         with open(f"/proc/{self.process().pid}/status") as status:
             return int(re.search(rf"{name}:\s+(\d+) kB", status.read())[1]) << 10
 
@@ -62,7 +62,7 @@ class Hostile:
             file.write("5")
 
     def measured(self, what, work, most):
-        """Does `work`, in which memory may grow by `most` MiB at its peak."""
+        """Calls `work`. Checks that memory grows by at most `most` MiB at its peak."""
         self.clear_peak()
         before = self.status("VmRSS")
         work()
@@ -71,7 +71,7 @@ class Hostile:
         self.assertLess(peak - before, most << 20, what)
 
     def send_endlessly(self):
-        """On all connections as fast as they take it, until all are ended, or stuck, or have sent a lot."""
+        """Sends on all connections as fast as possible, until all have ended, are blocked, or have sent MOST_SENT."""
         left = {}
         for begin, piece in [ENDLESS[KIND]] if KIND else ENDLESS.values():
             for _ in range(CONNECTIONS):
@@ -120,7 +120,7 @@ class Hostile:
         held = []
 
         def hold():
-            # As many requests as fit on the way, whose responses are never read.
+            # As many requests as buffers hold, whose responses are never read.
             requests = f"GET {self.large} HTTP/1.1\r\nHost: x\r\n\r\n".encode() * 20000
             for _ in range(CONNECTIONS):
                 connection = self.open()
@@ -136,7 +136,7 @@ class Hostile:
             connection.close()
 
     def test_idle_connections(self):
-        connections = [self.open() for _ in range(100)]  # what grows once is there
+        connections = [self.open() for _ in range(100)]  # allocates memory that is used only once
         before = self.status("VmRSS")
         connections += [self.open() for _ in range(self.idle)]
         self.assertEqual(self.health(), 200)
@@ -148,7 +148,7 @@ class Hostile:
 
 
 class Tls:
-    """Certificates, and connections that speak TLS."""
+    """Certificates, and connections with TLS."""
     idle, most_idle = 500, MOST_IDLE_TLS
     trusting = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     trusting.check_hostname, trusting.verify_mode = False, ssl.CERT_NONE
@@ -198,12 +198,12 @@ class AgentOverTls(Tls, Agent):
         def hold():
             for _ in range(1000):
                 connection = socket.create_connection(("127.0.0.1", self.port), timeout=20)
-                # A record with the beginning of a hello of 128 KiB, for which OpenSSL makes room at once.
+                # A record with the beginning of a hello of 128 KiB, for which OpenSSL allocates memory at once.
                 connection.sendall(b"\x16\x03\x01\x01\x00\x01\x01\xff\xf0\x03\x03" + b"\0" * 250)
                 held.append(connection)
             self.wait_for(lambda: "harpe_agent_http_connections 1001\n" in self.ask("GET", "/metrics").body)
-            self.assertEqual(self.health(), 200)  # what was accepted last was read
-        # A quarter of 1024 turns at a time is one address's.
+            self.assertEqual(self.health(), 200)  # the last accepted connection was read
+        # One address may have a quarter of the 1024 simultaneous handshakes.
         self.measured("hellos that never end", hold, MOST_HELLOS_MIB)
         for connection in held:
             connection.close()
@@ -241,7 +241,7 @@ class Server(Hostile, ServerTest):
                     pass
                 held.append(connection)
             self.assertEqual(self.health(), 200)
-            # And specifications that are in time are taken all the same.
+            # Specifications that arrive in time are still accepted.
             self.assertEqual(self.ask("PUT", "/v1/jobs/small", specification()).status, 201)
         self.measured("specifications that never end", hold, MOST_WITH_BODIES_MIB)
         for connection in held:
@@ -264,7 +264,7 @@ class ServerOverTls(Tls, Server):
             connection.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
             return int(connection.recv(4096)[9:12])
 
-    test_specifications_that_never_end = None  # as in clear
+    test_specifications_that_never_end = None  # the same as without TLS
 
 
 if __name__ == "__main__":

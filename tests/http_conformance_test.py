@@ -27,7 +27,7 @@ def bytes_of(case):
 
 
 def statuses_of(responses, head):
-    """The status of each response; -1 for what is none."""
+    """Returns the status of each response; -1 for anything else."""
     found = []
     while responses:
         begin, separator, rest = responses.partition(b"\r\n\r\n")
@@ -41,17 +41,17 @@ def statuses_of(responses, head):
 
 
 class Conformance:
-    """Of a program that `self.open()` connects to."""
+    """Tests of a program that `self.open()` connects to."""
 
     def exchange(self, data):
-        """All responses until the connection ends."""
+        """Returns all responses until the connection ends."""
         connection = self.open()
         with connection:
             connection.settimeout(20)
             try:
                 connection.sendall(data)
             except (BrokenPipeError, ConnectionResetError):
-                pass  # refused before it was read: the response is there
+                pass  # refused before it was read: there is a response
             responses = b""
             try:
                 while more := connection.recv(65536):
@@ -61,7 +61,7 @@ class Conformance:
             return responses
 
     def requests(self):
-        """How many requests were executed before this one."""
+        """Returns the number of requests executed before this one."""
         return int(re.search(self.counted + rb" (\d+)", self.exchange(METRICS))[1]) - 1
 
     def test_all_cases(self):
@@ -73,7 +73,7 @@ class Conformance:
                 responses = self.exchange(bytes_of(case) + (b"" if closes else LAST))
                 expected = case["statuses"] + ([] if closes else [200])
                 self.assertEqual(statuses_of(responses, case.get("head", False)), expected)
-                # Every request but those of the transport itself, and the one for the metrics.
+                # All requests, except those answered by the transport itself, and the one for the metrics.
                 executed = [status for status in expected if status in (200, 405)]
                 self.assertEqual(self.requests() - before, len(executed) + 1)
 

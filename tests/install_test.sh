@@ -14,7 +14,7 @@ cmake --install "$build" --prefix "$work/installed" >/dev/null
 list=$source_dir/src/harpe/public_headers.txt
 diff <(grep -v '^#' "$list" | sort) <(cd "$work/installed/include" && find . -type f -printf '%P\n' | sort) ||
   { echo "installed headers (>) are not those of $list (<)"; exit 1; }
-# No room that only programs need.
+# No rooms that only programs need are installed.
 for room in agent cli http job plan_cli server store; do
   [ -z "$(find "$work/installed" -name "libharpe_$room.a")" ] || { echo "installed: the room $room"; exit 1; }
 done
@@ -24,13 +24,14 @@ cmake -S "$work/examples" -B "$work/build" -DCMAKE_PREFIX_PATH="$work/installed"
   -DCMAKE_CXX_COMPILER="$compiler" -DCMAKE_C_COMPILER="$c_compiler" -DCMAKE_BUILD_TYPE=Release >"$work/log" 2>&1 || { cat "$work/log"; exit 1; }
 cmake --build "$work/build" >"$work/log" 2>&1 || { cat "$work/log"; exit 1; }
 
-# The same by pkg-config, of C++ and of C.
+# The same with pkg-config, for C++ and C.
 if command -v pkg-config >/dev/null; then
   export PKG_CONFIG_PATH
   PKG_CONFIG_PATH=$(dirname "$(find "$work/installed" -name harpe.pc)")
   flags() { pkg-config --cflags --libs "$1"; }
   "$compiler" -std=c++20 -o "$work/plan_by_flags" "$work/examples/plan.cc" $(flags harpe)
-  "$compiler" -std=c++20 -o "$work/trainer_by_flags" "$work/examples/trainer.cc" $(flags harpe)  # rooms that need libcurl
+  # This one needs the rooms that use libcurl.
+  "$compiler" -std=c++20 -o "$work/trainer_by_flags" "$work/examples/trainer.cc" $(flags harpe)
   cc -o "$work/rank_by_flags" "$work/examples/rank.c" $(flags harpe-client) "-Wl,-rpath,$(pkg-config --variable=libdir harpe-client)"
 fi
 
@@ -58,41 +59,41 @@ if [ -e "$work/plan_by_flags" ]; then
   diff <("$work/build/plan" "$work/profile.csv") <("$work/plan_by_flags" "$work/profile.csv")
 fi
 
-# The demonstrations need no compiler: their ranks train, and `harpe demo` finds these and its own parts.
+# The demonstrations need no compiler: their ranks train, and `harpe demo` finds them and its own parts.
 printf 'state_file = "%s"\n[[gpu]]\nmodel = "a40"\ncount = 2\n' "$work/ranks" >"$work/ranks.toml"
 "$work/installed/libexec/harpe/trainer" --simulation "$work/ranks.toml" \
   --data 1 --stages 2 --forward-s 0.001 --iterations 3 --log "$work/iterations.csv"
 [ "$(wc -l <"$work/iterations.csv")" -ge 7 ]
 "$source_dir/tests/try_demo.sh" "$work/installed/bin/harpe"
 
-# Units start what is installed beside them.
+# Units start the installed programs.
 for unit in harpe-agent harpe-server; do
   program=$(sed -n 's/^ExecStart=\([^ ]*\).*/\1/p' "$work/installed/lib/systemd/system/$unit.service")
   [ "${program%/*}" = "$work/installed/bin" ] && [ -x "$program" ] || { echo "$unit starts '$program'"; exit 1; }
 done
 
-# One part alone.
+# Installs only one component.
 cmake --install "$build" --prefix "$work/part" --component client >/dev/null
 [ "$(cd "$work/part" && find . ! -type d -printf '%f ')" = "libharpe_client.so.1 " ] || { ls -R "$work/part"; exit 1; }
-# Of a tree in which nothing is built.
+# Installs from a build directory in which nothing is built.
 cmake -S "$source_dir" -B "$work/bare" -DCMAKE_CXX_COMPILER="$compiler" -DCMAKE_C_COMPILER="$c_compiler" -DHARPE_BUILD_TESTS=OFF \
   -DHARPE_BUILD_BENCHMARKS=OFF -DHARPE_BUILD_PYTHON=OFF >"$work/log" 2>&1 || { cat "$work/log"; exit 1; }
 said=$(cmake --install "$work/bare" --prefix "$work/nothing" 2>&1) && exit 1
 grep -q -- "--target harpe_installable" <<<"$said" || { echo "not built: $said"; exit 1; }
 [ ! -e "$work/nothing" ] || { find "$work/nothing"; exit 1; }
 
-# `harpe agent` starts the installed daemon; so says what only the daemon finds wrong.
+# `harpe agent` starts the installed daemon, so it prints an error that only the daemon detects.
 said=$(PATH=/usr/bin:/bin "$harpe" agent --simulate "$work/none.toml" 2>&1) && exit 1
 grep -q "needs a --socket of its own" <<<"$said" || { echo "installed agent: $said"; exit 1; }
 
-# `harpe lab` starts the installed program; without it the package is named, whatever follows.
+# `harpe lab` starts the installed program; without it the message names the package, for any arguments.
 said=$(PATH=/usr/bin:/bin "$harpe" lab reproduce --help)
 grep -q sosp24 <<<"$said" || { echo "installed harpe-lab: $said"; exit 1; }
 cp "$harpe" "$work/harpe"
 said=$(PATH=/usr/bin:/bin "$work/harpe" lab reproduce sosp24 "$work" --out "$work/none.csv" 2>&1) && exit 1
 grep -q "install the package harpe-lab" <<<"$said" || { echo "harpe without harpe-lab: $said"; exit 1; }
 
-# So does a command of harpe-lab that is typed without `lab`.
+# A command of harpe-lab typed without `lab` does the same.
 said=$(PATH=/usr/bin:/bin "$harpe" replay zeus --help)
 grep -q "Usage: harpe replay zeus" <<<"$said" || { echo "installed harpe replay: $said"; exit 1; }
 said=$(PATH=/usr/bin:/bin "$work/harpe" carbon simulate --series none.csv 2>&1) && exit 1
@@ -115,7 +116,7 @@ for command in "" plan schedule verify profile synth predict agent lab lab-emula
   fi
 done
 bash -n "$work/installed/share/bash-completion/completions/harpe"
-# The look-alike NVML, where only those who ask for it find it.
+# The simulated NVML is installed where only LD_LIBRARY_PATH finds it.
 nvml=$(dirname "$(find "$work/installed" -name libnvidia-ml.so.1)")
 [ "$(basename "$nvml")" = simulated-nvml ]
 printf 'state_file = "%s"\n[[gpu]]\nmodel = "a40"\ncount = 3\n' "$work/state" >"$work/simulation.toml"

@@ -1,6 +1,6 @@
-// What Harpe reads in a profile of power limits and chooses from it, for tests against Zeus's own
-// choices. Usage: limit_profile_choice PROFILE.json GPUS AGAIN.json Prints "SELECTOR PARAMETER
-// WATTS" a line, and writes the profile again with what Harpe adds to it.
+// Reads a profile of power limits and chooses from it as Harpe does, for tests against Zeus's own
+// choices. Usage: limit_profile_choice PROFILE.json GPUS AGAIN.json. Prints "SELECTOR PARAMETER
+// WATTS" per line, and writes the profile with Harpe's additions.
 
 #include <cstdio>
 #include <cstdlib>

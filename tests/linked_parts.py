@@ -4,7 +4,7 @@ import functools
 import re
 import subprocess
 
-# What comes with the compiler.
+# Libraries of the compiler.
 COMPILERS = {"libstdc++.so.6", "libm.so.6", "libgcc_s.so.1", "libc.so.6"}
 
 
@@ -13,11 +13,11 @@ def output(*command):
 
 
 def functions(file):
-    """Harpe's functions that a file defines outside of headers and anonymous namespaces."""
+    """Returns Harpe's functions that a file defines, except those in headers and anonymous namespaces."""
     names = set()
     for line in output("nm", "--defined-only", file).splitlines():
         kind_and_name = re.fullmatch(r"[0-9a-f]+ [Tt] (\S+)", line)
-        # Those whose names do not say that only one file has them.
+        # Only functions whose names may exist in several files.
         if (
             kind_and_name
             and "_GLOBAL__N_1" not in kind_and_name[1]
@@ -29,7 +29,7 @@ def functions(file):
 
 @functools.cache
 def functions_of_rooms(build):
-    """{room: its functions} of a build directory; of a room with a second target, also by that one's name."""
+    """Returns {room: its functions} of a build directory; a second target of a room is listed under its own name."""
     archives = (build / "src" / "harpe").rglob("libharpe_*.a")
     return {
         archive.stem.removeprefix("libharpe_"): functions(archive)
@@ -39,7 +39,7 @@ def functions_of_rooms(build):
 
 
 def functions_of_others(file, build, rooms):
-    """{room: functions that `file` holds of it and should not}: of all rooms but these."""
+    """Returns {room: functions} that `file` contains but should not: those of all rooms but these."""
     of_room, held = functions_of_rooms(build), functions(file)
     own = set().union(*(of_room.get(room, set()) for room in rooms))
     found = {room: sorted(held & (names - own)) for room, names in of_room.items() if room not in rooms}
@@ -52,7 +52,7 @@ def needed_libraries(file):
 
 
 def stripped_size(file, copy):
-    """Bytes without symbols and debug information; `copy` is where the stripped file goes."""
+    """Returns the bytes without symbols and debug information; `copy` is the path of the stripped file."""
     subprocess.run(["strip", "-o", copy, file], check=True)
     size = copy.stat().st_size
     print(f"{file.name}: {size} bytes without symbols")

@@ -23,11 +23,11 @@ from harpe_command import Harpe, cpu_seconds  # noqa: E402
 BLOCKING_POWER = 83.64
 STAGES, MICRO_BATCHES = 4, 8
 NANOSECOND = 1e-9
-LEAST_FRONTIER = 20  # plans; fewer would be no comparison
+LEAST_FRONTIER = 20  # plans; fewer would be too few for a comparison
 
 
 def profile_for(harpe, directory):
-    """A measured profile where it is at hand, else a synthetic one."""
+    """Returns a measured profile if it is available, otherwise a synthetic one."""
     shared = pathlib.Path(os.environ.get("HARPE_SHARED", ROOT.parent / "shared"))
     measured = shared / "data/sosp24/emulation/gpt3-175b_a100-sxm.csv"
     if measured.exists():
@@ -39,7 +39,7 @@ def profile_for(harpe, directory):
 
 
 def holds(harpe_program, profile, directory):
-    """Whether Harpe needs no more anywhere; prints by how much less."""
+    """Returns whether Harpe needs at most as much everywhere; prints the differences."""
     harpe = Harpe(harpe_program, profile, STAGES, MICRO_BATCHES, BLOCKING_POWER, directory)
     _, ours = cpu_seconds(harpe.summary)
     plans, planned, theirs = perseus.frontier(profile, STAGES, MICRO_BATCHES, BLOCKING_POWER)
@@ -48,7 +48,7 @@ def holds(harpe_program, profile, directory):
     savings = []
     for seconds, joules in priced:
         until = max(seconds + NANOSECOND, least)
-        # A quick plan is mostly enough.
+        # A quick plan is usually enough.
         mine = harpe.energy_by(until, "--quick")
         if mine > joules:
             mine = harpe.energy_by(until)
@@ -61,12 +61,12 @@ def holds(harpe_program, profile, directory):
 
 
 def is_the_same_policy(harpe, fastest):
-    """Whether Harpe's form of the published algorithm plans the same fastest iteration."""
+    """Returns whether Harpe's version of the published algorithm plans the same fastest iteration."""
     found = harpe.json("compare", *harpe.options[:4], *harpe.options[6:], "--policies", "perseus", "--schedules", "none")
     ours = next(row for row in found["policies"] if row["policy"] == "perseus")["fastest_as_planned"]
     seconds, joules = ours["iteration_time_s"], ours["iteration_energy_j"]
     print(f"fastest plan: lowtime {fastest[0]:.6f} s, {fastest[1]:.3f} J; harpe compare {seconds:.6f} s, {joules:.3f} J")
-    # Both fit the exponentials by least squares, from other starting points.
+    # Both fit the exponentials by least squares, from different starting points.
     return abs(seconds - fastest[0]) < NANOSECOND and abs(joules / fastest[1] - 1) < 1e-5
 
 

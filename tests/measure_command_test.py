@@ -24,7 +24,7 @@ import time
 import unittest
 
 HARPE = None
-SIMULATED_NVML = None  # the folder of the look-alike library, which knows the truth
+SIMULATED_NVML = None  # the folder of the simulated library, which knows the truth
 SIMULATION = """
 state_file = "{folder}/state"
 [[gpu]]
@@ -64,7 +64,7 @@ class Case(unittest.TestCase):
                               stdin=subprocess.DEVNULL, capture_output=True, **more)
 
     def simulate(self, name, text, **more):
-        """An environment in which those GPUs are there, with a state of their own."""
+        """Returns an environment with these GPUs, with a separate state."""
         file = self.folder / f"{name}.toml"
         file.write_text(f'state_file = "{self.folder}/{name}"\n{text}')
         return dict(self.bare, HARPE_SIMULATION=str(file), **more)
@@ -86,7 +86,7 @@ class Run(Case):
             self.assertEqual(self.harpe("run", "--", "sh", "-c", script).returncode, status)
 
     def faulty(self, kind, more):
-        """Two idle A40, the second with a fault."""
+        """Simulates two idle A40, the second with a fault."""
         return self.simulate("faulty", f'''[[gpu]]
 model = "a40"
 count = 2
@@ -101,7 +101,7 @@ gpu = 1
         done, report = self.report("--", "sleep", "1.5", env=slow)
         self.assertEqual(done.returncode, 0)
         self.assertLess(abs(report["time_s"] - 1.5), 1)
-        # Idle A40: steady, the same for both.
+        # Idle A40: constant power, the same for both.
         sound = self.simulate("sound", '[[gpu]]\nmodel = "a40"\ncount = 2\n')
         truth = self.report("--", "sleep", "1.5", env=sound)[1]
         truth = truth["total"]["energy_j"]
@@ -204,7 +204,7 @@ calls = "reads"
         done = self.harpe("run", "--json", "--", "sh", "-c", "echo out")
         self.assertEqual(done.stdout, "out\n")
         self.assertEqual(json.loads(done.stderr)["command"], ["sh", "-c", "echo out"])
-        # A file that cannot be written any more does not lose the report.
+        # If the file can no longer be written, the report is not lost.
         gone = self.folder / "gone"
         gone.mkdir()
         done = self.harpe("run", "--json", "--out", gone / "x", "--", "rmdir", gone, env=dict(self.bare, TMPDIR=str(self.folder)))
@@ -212,7 +212,7 @@ calls = "reads"
         self.assertIn(f"{gone / 'x'}: cannot", done.stderr)
         kept = re.search("kept as ([^:]*):", done.stderr)[1]
         self.assertEqual(json.loads(pathlib.Path(kept).read_text())["command"], ["rmdir", str(gone)])
-        # Nor do errors of the command line come on the command's output.
+        # Errors of the command line are not written to the command's output either.
         for wrong in (["--gpus", "7", "--", "true"], ["--no-such-option", "--", "true"], []):
             done = self.harpe("run", "--json", *wrong)
             self.assertEqual((done.returncode, done.stdout), (2, ""), wrong)
@@ -323,13 +323,13 @@ calls = "reads"
         energies = {row[0]: row[intervals["columns"].index("energy_j")] for row in intervals["rows"]}
         self.assertGreaterEqual(len(energies), 3)
         self.assertAlmostEqual(sum(energies.values()), report["total"]["energy_j"], places=3)
-        # Of the second in which it ended the value may not be known yet.
+        # The intensity of the last second may not be known yet.
         used = [value["grams_per_kwh"] for value in report["carbon"]["intensity"]["values"]]
         self.assertEqual(used[:-1], [100 + at % 4 * 50 for at in energies][:-1])
         self.assertAlmostEqual(report["carbon"]["grams"], sum(
             energy / 3.6e6 * value for energy, value in zip(energies.values(), used)), places=9)
         self.assertGreater(report["carbon"]["account"]["basis"]["measured"], 0.5)
-        # From the file, when all is known, and by another source.
+        # Computed from the file, once all values are known, and from another source.
         grams = sum(energy / 3.6e6 * (100 + at % 4 * 50) for at, energy in energies.items())
         wait_until(lambda: time.time() > max(energies) + 2)
         file = self.folder / "again.json"
@@ -383,7 +383,7 @@ calls = "reads"
                        signal.SIGUSR1):
             ready = self.folder / f"ready-{number}"
             script = f"trap 'exit {number}' {number}; touch {ready}; while :; do sleep 0.05; done"
-            # In a session of its own, so that only harpe itself gets the signal.
+            # In a separate session, so that only harpe itself gets the signal.
             process = subprocess.Popen([HARPE, "run", "--", "sh", "-c", script], env=self.bare,
                                        start_new_session=True, stderr=subprocess.PIPE, text=True)
             self.assertTrue(wait_until(ready.exists))
@@ -472,7 +472,7 @@ class Monitor(Case):
         self.assertIn("--json", message)
 
     def test_energies_and_powers_are_what_the_simulation_knows(self):
-        """Constant power, so that watts x seconds is the truth at every look."""
+        """Uses constant power, so that watts x seconds is the truth at every look."""
         library = self.simulated_nvml()
         env = self.simulate("constant", """
 [[gpu]]
@@ -504,12 +504,12 @@ dram_w = 12
             for device, watts in zip(look["devices"], truth, strict=True):
                 measured = device["measured"]
                 energy = watts * look["time_s"]
-                # Bars of 95 %: twice that is 4 sigma, of 16 figures.
+                # 95 % intervals: twice their width is 4 sigma, for 16 figures.
                 self.assertLess(abs(measured["energy_j"] - energy), 2 * measured["error_j"], look)
                 self.assertAlmostEqual(measured["mean_power_w"], watts,
                                        delta=2 * measured["error_j"] / look["time_s"])
                 self.assertAlmostEqual(device["power_w"], watts, delta=0.05 * watts)
-        # A machine that does other things may hold up one look and widen its bar, but not all of them.
+        # On a busy machine one look may be delayed, with a wider error bar, but not all of them.
         for place, watts in enumerate(truth):
             bars = [look["devices"][place]["measured"]["error_j"] / (watts * look["time_s"]) for look in looks]
             self.assertLess(min(bars), 0.1, bars)
@@ -529,7 +529,7 @@ model = "a100-sxm"
 leakage = 0.0
 gain = 1.0
 """, PYTHONPATH=str(library))
-        # Notes the exact energy every few milliseconds, under a load that changes.
+        # Records the exact energy every few milliseconds, under a varying load.
         work = ("import harpe_sim, random, time\n"
                 "random.seed(3); end = time.monotonic() + 6; change = 0\n"
                 "while time.monotonic() < end:\n"
@@ -559,8 +559,8 @@ gain = 1.0
                             (energy, look))
 
     def view_on_a_terminal(self, columns, simulation, seconds, then=None, keys=(), end_by=b"\x03", **environment):
-        """What the command writes on a terminal of so many columns, resized to `then` on the way. Each of `keys`
-        is typed once what it is for is there: (text, key)."""
+        """Returns the command's output on a terminal with that many columns, resized to `then` on the way. Types each
+        of `keys`, (text, key), once its text has appeared."""
         pid, terminal = pty.fork()
         if pid == 0:
             environment = {**self.bare, "HARPE_SIMULATION": str(simulation), "TERM": "xterm", "LC_ALL": "C.UTF-8",
@@ -595,7 +595,7 @@ gain = 1.0
         return text
 
     def screens(self, text):
-        """What the terminal showed, one screen after the other, without what paints."""
+        """Returns the screens of the terminal one after the other, without colours."""
         return [re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", screen).replace("\r", "")
                 for screen in text.split("\x1b[?1049l")[0].split("\x1b[H")[1:]]
 
@@ -749,7 +749,7 @@ gpu = 1
 
 class SwitchLatency(Case):
     def wait_for_load(self, env):
-        """Until a measurement keeps the first GPU busy."""
+        """Waits until a measurement keeps the first GPU busy."""
         def is_busy():
             return json.loads(self.harpe("devices", "--json", env=env).stdout)["gpus"][0]["utilisation"] > 0
         self.assertTrue(wait_until(is_busy))
@@ -783,7 +783,7 @@ class SwitchLatency(Case):
         self.assertIn("the load ended before the measurement", done.stderr)
 
     def test_no_gpu_is_measured_once_the_load_has_ended(self):
-        for calls in range(1, 31, 2):  # of GPU 0, of which one is the first that the end of the load makes
+        for calls in range(1, 31, 2):  # calls of GPU 0; one of them is the first at the end of the load
             refusing = self.folder / f"refusing-{calls}.toml"
             refusing.write_text(SIMULATION.format(folder=self.folder).replace("/state", f"/state-{calls}") +
                                 f'[[fault]]\nkind = "no_permission"\ngpu = 0\nafter_calls = {calls}\n')

@@ -1,5 +1,5 @@
-/* A client of NVML in plain C, run on simulated GPUs: layouts, return codes, and that nothing that
- * a caller can get wrong brings it down. */
+/* A client of NVML in plain C, run on simulated GPUs. Checks layouts and return codes, and that no
+ * error of a caller crashes the library. */
 #include <pthread.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -28,7 +28,7 @@ static int failures = 0;
   } while (0)
 #define CHECK(condition) CHECK_EQUAL(!!(condition), 1)
 
-/* As documented; the versions of versioned structures hold their sizes too. */
+/* As documented; the versions of versioned structures include their sizes. */
 static void check_layouts(void) {
   CHECK_EQUAL(sizeof(nvmlPciInfo_t), 68);
   CHECK_EQUAL(offsetof(nvmlPciInfo_t, domain), 16);
@@ -415,7 +415,7 @@ int main(void) {
                    "[[fault]]\nkind = \"no_permission\"\ngpu = 3\n");
   CHECK_EQUAL(nvmlInit_v2(), NVML_SUCCESS);
   CHECK_EQUAL(nvmlInitWithFlags(1), NVML_SUCCESS);
-  CHECK_EQUAL(nvmlShutdown(), NVML_SUCCESS); /* still one user */
+  CHECK_EQUAL(nvmlShutdown(), NVML_SUCCESS); /* one user is left */
   check_system();
   check_identity();
   check_wrong_handles();

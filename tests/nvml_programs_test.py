@@ -143,12 +143,12 @@ class Zeus(Simulated):
             print(json.dumps([measured.gpu_energy[0], harpe_sim.truth(0).energy - before]))
         """)
         measured, truth = json.loads(out.splitlines()[-1])
-        # Its window ends at the counter's last step.
+        # Zeus's window ends at the counter's last step.
         self.assertAlmostEqual(measured, truth, delta=0.12 * 480)
         self.assertGreater(truth, 700)
 
     def test_its_power_monitor_and_controls_work(self):
-        self.simulate('[[gpu]]\nmodel = "a100-sxm"\ncount = 2\n', gain="gain = 1\n")  # it wants all alike
+        self.simulate('[[gpu]]\nmodel = "a100-sxm"\ncount = 2\n', gain="gain = 1\n")  # it requires equal GPUs
         script = self.folder / "power.py"
         script.write_text(textwrap.dedent("""
             import harpe_sim, json, time
@@ -180,7 +180,7 @@ class Zeus(Simulated):
         self.assertEqual(process.returncode, 0, out)
         measured, truth, clock, limit = json.loads(out.splitlines()[-1])
         self.assertEqual([clock, limit], [900, 300_000])
-        # It loses what lies before its first and after its last sample.
+        # It misses energy before its first and after its last sample.
         self.assertLess(measured, truth * 1.05)
         self.assertGreater(measured, truth * 0.7)
 

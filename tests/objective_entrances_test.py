@@ -21,7 +21,7 @@ LATE = {"switch-latency": 0.005, "min-dwell": 0.01}
 class Entrances(ServerTest):
     def setUp(self):
         super().setUp()
-        self.asks_ahead = False  # as ranks of Harpe's client do
+        self.asks_ahead = False  # if true, like ranks of Harpe's client
         self.profile = self.folder / "profile.csv"
         self.harpe_does("synth", "--gpu", "a100-sxm", "--stages", STAGES, "--imbalance", 1.3, "--out", self.profile)
         sys.path.insert(0, str(PYTHON))
@@ -60,7 +60,7 @@ class Entrances(ServerTest):
         self.wait_for_phase("running")
 
     def begin(self, job, **spec):
-        """A job whose ranks have registered, with the clocks that the profile has."""
+        """Registers a job and its ranks, with the clocks of the profile."""
         clocks = sorted({int(line.split(",")[2]) for line in self.profile.read_text().splitlines()
                          if line and line[0].isdigit()}, reverse=True)
         self.good("PUT", f"/v1/jobs/{job}", server_process.specification(**spec))
@@ -71,7 +71,7 @@ class Entrances(ServerTest):
                                                             "asks_ahead": self.asks_ahead})
 
     def wait_for(self, holds, seconds=240):
-        """Plans are made with low precedence: beside other work they take their time."""
+        """Plans are made with low priority, so other load on the machine delays them."""
         super().wait_for(holds, seconds)
 
     def wait_for_its_plan(self):
@@ -82,7 +82,7 @@ class Entrances(ServerTest):
         plan, proof = (expected / "plan.json").read_bytes(), (expected / "certificate.json").read_bytes()
         self.assertEqual((self.planned_by_file(name, model, options) / "plan.json").read_bytes(), plan)
 
-        # As a command says it, as HTTP does, as Python does.
+        # Through the command, HTTP and Python.
         tell = {"command": lambda: self.harpe_does("job", "objective", "j", *options, "--server", f"http://{self.address}"),
                 "http": lambda: self.good("PUT", "/v1/jobs/j/objective", members),
                 "python": lambda: self.python.Server(f"http://{self.address}").job("j").set_objective(**members)}
@@ -104,12 +104,12 @@ class Entrances(ServerTest):
         document = self.python.Server(f"http://{self.address}").job("j").plan(path=copy)
         self.assertEqual(copy.read_bytes(), plan)
         self.assertEqual(document, json.loads(plan))
-        if "straggler" not in name:  # what one clock needs beside one is not known
+        if "straggler" not in name:  # the power for one clock next to another is not known
             self.check_bill(model, options)
         return json.loads(plan)
 
     def check_bill(self, model, options):
-        """What the plan, all-max and one clock cost is the same by `harpe plan` and of the job."""
+        """Checks that plan, all-max and one clock cost the same in `harpe plan` and in the job."""
         keys = [word for key, value in model.items() for word in (f"--{key}", value)]
         terms = ("--price", "0.10 EUR/kWh", "--json")
         planned = json.loads(self.harpe_does("plan", "--profile", self.profile, "--micro-batches", MICRO_BATCHES,
@@ -121,7 +121,7 @@ class Entrances(ServerTest):
 
         for name, mine, other in zip(("plan", "all-max", "one clock"), figures(job), figures(planned)):
             with self.subTest(bill=name, objective=options):
-                # No clock is as fast as the fastest plan.
+                # No single clock is as fast as the fastest plan.
                 self.assertEqual(mine is None, other is None)
                 self.assertEqual(mine is None, (name, options[0], options[-1]) == ("one clock", "--slowdown", "0%"))
                 if mine is not None:
@@ -157,7 +157,7 @@ class Entrances(ServerTest):
 
     def test_with_clocks_that_change_late(self):
         self.start()
-        self.train(LATE, plans=1)  # each takes a search
+        self.train(LATE, plans=1)  # each plan takes a search
         self.check("late", LATE, ("--slowdown", "5%"), {"slowdown": 0.05})
 
     def test_with_ranks_that_ask_for_clocks_ahead(self):

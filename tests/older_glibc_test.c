@@ -1,5 +1,5 @@
-// What stands in for newer versions of glibc (cmake/standalone/older_glibc.c) does what glibc does,
-// on a system that has none of it.
+// Tests that the replacements for newer glibc functions (cmake/standalone/older_glibc.c) behave
+// like glibc, on a system without these functions.
 #define HARPE_OLDER_GLIBC
 #define dlsym(handle, name) NULL
 #include "../cmake/standalone/older_glibc.c"  // NOLINT(bugprone-suspicious-include)
@@ -32,7 +32,7 @@ static pthread_cond_t condition = PTHREAD_COND_INITIALIZER;
 static int waits_until_its_time(void) {
   const clockid_t clocks[] = {CLOCK_MONOTONIC, CLOCK_REALTIME};
   for (int i = 0; i < 2; ++i) {
-    // Of either clock the second may be over before the time is.
+    // The second of either clock may end before the wait does.
     for (int again = 0; again < 20; ++again) {
       const double begin = now(clocks[i]);
       const struct timespec until = after(clocks[i], 2000000);
@@ -71,7 +71,7 @@ static int wakes_when_it_is_signalled(void) {
   return pthread_join(thread, NULL);
 }
 
-// Plans are the same bytes on every system.
+// Plans must have the same bytes on every system.
 static int computes_the_same_numbers(void) {
   const volatile double above = 1.7e308;
   for (double x = -750; x < 750; x += 0.37) {
@@ -99,7 +99,7 @@ static int computes_the_same_numbers(void) {
 static int gives_random_numbers(void) {
   uint32_t seen = 0;
   for (int i = 0; i < 64; ++i) seen |= arc4random();
-  EXPECT(seen == UINT32_MAX);  // each bit by 2^-64 not
+  EXPECT(seen == UINT32_MAX);  // fails for each bit with probability 2^-64
   return 0;
 }
 

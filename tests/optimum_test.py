@@ -24,16 +24,16 @@ import numpy
 from scipy import optimize, sparse
 
 BLOCKING_POWER = 83.64
-LARGEST_GAP = 3e-4  # of a plan above the proven optimum
-LARGEST_HARD_GAP = 5e-3  # where clocks are few
+LARGEST_GAP = 3e-4  # between a plan and the proven optimum
+LARGEST_HARD_GAP = 5e-3  # with few clocks
 LARGEST_BOUND_ERROR = 1e-6
 # Stages, micro-batches, slowdowns in percent.
 SIZES = [(2, 4, (0.5, 2, 4, 7, 11, 16)), (4, 8, (0.5, 11, 16))]
-SECONDS = 15.0  # to prove an optimum in
+SECONDS = 15.0  # to prove an optimum
 
 
 def read_options(path):
-    """(stage, kind) -> [(seconds, effective joules)], Pareto-optimal, fastest first."""
+    """Returns (stage, kind) -> [(seconds, effective joules)], Pareto-optimal, fastest first."""
     rows = {}
     with open(path, encoding="utf-8") as file:
         lines = (line for line in file if not line.startswith("#"))
@@ -52,7 +52,7 @@ def read_options(path):
 
 
 def one_f_one_b(stages, micro_batches):
-    """Order of (kind, micro-batch) on each stage."""
+    """Returns the order of (kind, micro-batch) on each stage."""
     lists = []
     for stage in range(stages):
         warm = min(stages - stage - 1, micro_batches)
@@ -65,7 +65,8 @@ def one_f_one_b(stages, micro_batches):
 
 
 def dependencies(lists):
-    """Pairs of instructions (stage, kind, micro-batch), the first before the second."""
+    """Returns pairs of instructions (stage, kind, micro-batch), of which the first must end before the second
+    begins."""
     pairs = []
     for stage, order in enumerate(lists):
         pairs += [((stage, *a), (stage, *b)) for a, b in zip(order, order[1:])]
@@ -78,12 +79,12 @@ def dependencies(lists):
 
 
 def solve(choices, pairs, power, deadline, mixed, seconds):
-    """What HiGHS finds within some seconds of the least energy of an iteration: of one that occupies
-    the GPUs until the deadline, with clocks mixed at will; or of one that ends by the deadline, with
+    """Returns the result of HiGHS within some seconds for the least energy of an iteration: if `mixed`, of one that
+    occupies the GPUs until the deadline, with clocks mixed freely; otherwise of one that ends by the deadline, with
     real clocks.
 
-    choices: of each instruction, [(seconds, effective joules)]; pairs: (instruction, the one that
-    starts after it has ended, seconds in between); power: what all GPUs draw while they wait."""
+    choices: of each instruction, [(seconds, effective joules)]; pairs: (instruction, successor, lag in seconds); power:
+    of all GPUs while they wait."""
     first = numpy.cumsum([0] + [len(c) for c in choices])
     start = first[-1] + numpy.arange(len(choices))
     end = first[-1] + len(choices)
@@ -128,13 +129,13 @@ def solve(choices, pairs, power, deadline, mixed, seconds):
 
 
 def least_energy(choices, pairs, power, deadline, mixed):
-    """The energy that `solve` proves to be least; None where it does not in time."""
+    """Returns the energy that `solve` proves to be least; None if it does not finish in time."""
     result = solve(choices, pairs, power, deadline, mixed, SECONDS)
     return result.fun if result.status == 0 else None
 
 
 def with_labels(profile, path):
-    """The rows once more with another label, some of them better than without, some worse."""
+    """Writes the rows, and a copy of them with another label, some better, some worse."""
     source = random.Random(7)
     lines = [line for line in profile.read_text().splitlines() if not line.startswith("#")]
     with open(path, "w", encoding="utf-8", newline="") as file:
@@ -150,7 +151,7 @@ def with_labels(profile, path):
 
 
 def curve(source, size):
-    """Time falls and power rises with the clock: [MHz, seconds, joules], by rising clock."""
+    """Returns a curve whose time falls and power rises with the clock: [MHz, seconds, joules], by rising clock."""
     points = []
     for clock in range(960, 1411, 150):
         seconds = size * source.uniform(1, 1.02) * (0.2 + 0.8 * 1410 / clock)
@@ -201,7 +202,7 @@ HARD = (two_clocks, whole_milliseconds, equal_times, equal_energies, dominated_h
 
 
 def hard_profiles(directory):
-    """Profiles at the edge of what is measured, as src/harpe/plan/frontier/hard_profiles_test.cc has them."""
+    """Yields profiles at the edge of measured ones, like those of src/harpe/plan/frontier/hard_profiles_test.cc."""
     source = random.Random(11)
     for change in HARD:
         path = directory / f"{change.__name__}.csv"
@@ -230,7 +231,7 @@ def profiles(harpe, directory):
 
 
 class Comparison:
-    """Plans of one profile and size against the solver."""
+    """Compares plans of one profile and size with the solver."""
 
     def __init__(self, harpe, profile, stages, micro_batches, directory, largest_gap=LARGEST_GAP):
         self.largest_gap = largest_gap
@@ -253,7 +254,7 @@ class Comparison:
         return json.loads((self.out / "plan.json").read_text())
 
     def holds(self, slowdown):
-        """Whether bound and plan are as good as they must be."""
+        """Returns whether bound and plan are as good as required."""
         plan = self.plan(slowdown)
         power = BLOCKING_POWER * self.stages
         bound = least_energy(self.choices, self.pairs, power, plan["iteration_time_s"], mixed=True)
@@ -280,7 +281,7 @@ def main():
         for profile in profiles(harpe, directory):
             for stages, micro_batches, slowdowns in SIZES:
                 if stages > 2 and directory in profile.parents:
-                    continue  # hardly anything is proven there
+                    continue  # hardly any optimum can be proven there
                 comparison = Comparison(harpe, profile, stages, micro_batches, directory)
                 for slowdown in slowdowns:
                     good = comparison.holds(slowdown) and good

@@ -16,10 +16,10 @@ step() { echo "== $1"; }
 root=${PACKAGES_ROOT:-}
 in_root() { env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive chroot "$root" "$@"; }
 
-# One value of a unit; the last, where it stands several times.
+# Prints one value of a unit; the last one, if there are several.
 unit_value() { sed -n "s/^$2=//p" "$root/usr/lib/systemd/system/$1.service" | tail -n 1; }
 
-# folder UNIT KEY PARENT: as systemd makes it before it starts the unit.
+# folder UNIT KEY PARENT: creates the folder as systemd does before it starts the unit.
 folder() {
   local name user mode
   name=$(unit_value "$1" "$2Directory")
@@ -28,7 +28,7 @@ folder() {
   [ -z "$name" ] || in_root install -d -o "$user" -g "$user" -m "$mode" "$3/$name"
 }
 
-# start UNIT [ARGUMENTS FOR SETPRIV]: sets process.
+# start UNIT [ARGUMENTS FOR SETPRIV]: starts the unit's command; sets process.
 start() {
   local unit=$1 file command
   shift
@@ -38,7 +38,7 @@ start() {
   file=$(unit_value "$unit" EnvironmentFile)
   command="set -a; ${file:+if [ -e ${file#-} ]; then . ${file#-}; fi;} set +a; umask $(unit_value "$unit" UMask)
     exec setpriv --no-new-privs --inh-caps=-all $* $(unit_value "$unit" ExecStart)"
-  # As a command, not a function of this shell: what is stopped is the program itself.
+  # As a command, not a function of this shell, so that signals reach the program itself.
   env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 chroot "$root" sh -c "$command" 2>"$root/tmp/$unit.log" &
   process=$!
   wait_for_line "listening on" "$root/tmp/$unit.log" $process || fail "$unit did not start"
@@ -50,7 +50,7 @@ stop() {
   wait "$1" || fail "process $1 ended with $?"
 }
 
-# request SOCKET METHOD PATH [BODY]: what is answered.
+# request SOCKET METHOD PATH [BODY]: prints the response.
 request() {
   python3 - "$root$1" "${@:2}" <<'PYTHON'
 import http.client, socket, sys
@@ -87,7 +87,7 @@ use_command() {
   [[ $(in_root harpe replay zeus --help) = "harpe replay zeus: "* ]] || fail "harpe replay"
   said=$(in_root harpe agent --simulate /none.toml 2>&1) && fail "harpe agent: $said"
   grep -q "needs a --socket of its own" <<<"$said" || fail "harpe agent: $said"
-  # A program against libharpe-dev.
+  # Builds a program with libharpe-dev.
   cc -o "$root/tmp/rank" "$source_dir/examples/rank.c" \
     $(PKG_CONFIG_ALLOW_SYSTEM_LIBS=1 PKG_CONFIG_ALLOW_SYSTEM_CFLAGS=1 PKG_CONFIG_SYSROOT_DIR=$root PKG_CONFIG_LIBDIR=$(dirname "$(find "$root/usr/lib" -name harpe-client.pc)") \
       pkg-config --cflags --libs harpe-client)
@@ -95,7 +95,7 @@ use_command() {
   grep -q "trained; no server" <<<"$said" || fail "rank: $said"
 }
 
-# A training job without a compiler or sources, by a user without rights: agent, server, ranks, plans.
+# Runs a training job without a compiler or sources, as a user without rights: agent, server, ranks, plans.
 use_demonstration() {
   in_root setpriv --reuid=nobody --clear-groups harpe demo --out /tmp/user/demo \
     >"$work/used" 2>&1 || { cat "$work/used"; fail "the demonstration"; }
@@ -124,7 +124,7 @@ life() {
   echo "PGPASSWORD=ours" >>"$root/etc/harpe/server.env"
 
   step "upgrade"
-  # As apt does: harpe-lab takes over files of an older harpe, which is deconfigured until it is upgraded, too.
+  # As apt does: harpe-lab takes over files of an older harpe, which is deconfigured until it is also upgraded.
   in_root sh -c 'dpkg --install --auto-deconfigure --force-confold /packages/new/*.deb' >"$work/said" 2>&1 || { cat "$work/said"; fail "the upgrade"; }
   [ "$(tail -n 1 "$root/etc/harpe/agent.toml")" = "# ours" ] || fail "the changed policy is not kept"
   [ "$(in_root stat -c %U:%G:%a /etc/harpe/server.toml)" = root:harpe:640 ] || fail "others read the server's options"
@@ -136,7 +136,7 @@ life() {
   ! enabled multi-user.target.wants/harpe-agent.service || fail "the upgrade enabled the agent again"
   in_root sh -c 'dpkg --verify harpe harpe-agent harpe-lab libharpe-client1 libharpe-dev harpe-simulated-nvml' |
     grep -v "c /etc/harpe/\(agent.toml\|server.env\)" && fail "files differ from their package"
-  # Of other units it says what this Debian lacks.
+  # For other units it reports programs that this Debian does not have.
   in_root systemd-analyze verify --man=no harpe-agent.service harpe-agent.socket harpe-server.service >"$work/said" 2>&1 || true
   ! grep harpe "$work/said" || fail "systemd-analyze verify"
 
@@ -147,7 +147,7 @@ life() {
   stop $process
   start_agent
   request $agent GET /health | grep "^200"
-  # Rotated, as logrotate does it.
+  # Rotated in the same way as by logrotate.
   mv "$root/var/log/harpe/agent-audit.jsonl" "$root/var/log/harpe/agent-audit.jsonl.1"
   in_root env MAINPID=$process sh -c "$(unit_value harpe-agent ExecReload)"
   for _ in $(seq 100); do
@@ -158,7 +158,7 @@ life() {
   stop $process
   use_command
   use_demonstration
-  # It finds processes of this name space in /proc.
+  # systemd finds processes of this name space in /proc.
   unshare --mount sh -c 'mount -t proc proc /proc && exec "$0" "$1"' "$source_dir/tests/systemd_units.sh" "$root" ||
     [ $? = 77 ] || fail "the units"
 
@@ -171,13 +171,13 @@ life() {
   umount "$root/proc" "$root/dev/shm"
   rm -rf "$root/packages"
   (cd "$root" && find . -path ./tmp -prune -o -path ./run -prune -o -iname '*harpe*' -print -prune) >"$work/left"
-  # Jobs, and nothing else but their user.
+  # Only jobs and their user are left.
   diff "$work/left" - <<<./var/lib/harpe || fail "a purge leaves (<) or took (>)"
   [ -s "$root/var/lib/harpe/harpe.db" ] || fail "a purge took the jobs"
   in_root getent passwd harpe >/dev/null || fail "the state's owner is gone"
 }
 
-# older FROM TO: the same package as of a version before, with another configuration.
+# older FROM TO: makes an earlier version of the package, with a different configuration.
 older() {
   local folder=$work/repack conffile
   rm -rf "$folder"

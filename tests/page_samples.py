@@ -21,7 +21,7 @@ def phase(time_s, energy_j):
 
 
 def run_page(objective=None):
-    """That of `harpe demo`; objective: one that a user sets after the straggler has recovered."""
+    """Returns a page of `harpe demo`; objective: one that a user sets after the straggler has recovered."""
     result = {"all_max": {"time_s": 0.5, "energy_j": 700}, "planned": phase(0.5, 610), "straggling": phase(0.6, 500),
               "recovered": {**phase(0.5, 611), "objective": objective}}  # fmt: skip
     history = {pipeline: [{"at_s": i / 2, "time_s": 0.5 + 0.1 * (40 < i < 60), "energy_j": 650 - 90 * (40 < i < 60) * pipeline,
@@ -40,7 +40,8 @@ def run_page(objective=None):
 
 
 def carbon_page(joules=1.1e5):
-    """That of `harpe demo carbon`; joules: what following the grid took, against 1e5 of the steady pace."""
+    """Returns a page of `harpe demo carbon`; joules: energy used when following the grid, compared with 1e5 at the
+    steady pace."""
     names = ("Harpe, by the counters", "best steady pace", "all-max")
     ways = [{"name": name, "grams": 10.0 + i, "joules": 1e5, "hours": 20} for i, name in enumerate(names)]
     ways[0]["joules"] = joules
@@ -53,7 +54,7 @@ def carbon_page(joules=1.1e5):
 
 
 def ledger(simulated):
-    """The energy of three jobs over two days, as `harpe carbon report` reads it."""
+    """Returns the energy of three jobs over two days, in the format that `harpe carbon report` reads."""
     def rows(job):
         for hour in range(48):
             paused = 3600 if job == 0 and 17 <= hour % 24 < 21 else 0

@@ -16,7 +16,7 @@ ROUNDED = 0.0501  # W: the CSV has one decimal
 
 
 def emulated(harpe, profile, form, folder):
-    """The file of the power over time in that form."""
+    """Returns the file of power over time in that format."""
     command = [harpe, "lab", "emulate", profile, "--micro-batches", "8", "--gpu", "a100-sxm", "--gpus-per-stage", "8",
                "--pipelines", "4", "--iterations", "20", "--quick", "--power-time", "5", "--power-format", form,
                "--out", folder / form]  # fmt: skip

@@ -1,4 +1,4 @@
-// `harpe plan` from files to files, and the commands that read what it wrote.
+// `harpe plan` from input files to output files, and the commands that read its output.
 
 #include <gmock/gmock.h>
 
@@ -35,8 +35,8 @@ class PlanCommand : public CommandTest {
     EXPECT_EQ(harpe_says({"synth", "--stages", "4", "--out", path("profile.csv")}).status, 0);
   }
 
-  /// Runs `harpe plan` on the profile with 6 micro-batches. Its sentences, which end by column 80,
-  /// are one line each.
+  /// Runs `harpe plan` on the profile with 6 micro-batches. Returns its sentences with each one
+  /// joined to one line; they are wrapped at column 80.
   Said plan(std::vector<std::string> more) const {
     const std::vector<std::string> start = {"plan",
                                             "--profile",
@@ -63,7 +63,7 @@ class PlanCommand : public CommandTest {
   std::string micro_batches_ = "6";
 };
 
-/// With clocks that come late the search is long: under sanitizers it is that of a small pipeline.
+/// With late clocks the search is long: under sanitizers a small pipeline is used.
 class PlanCommandWithLateClocks : public PlanCommand {
  protected:
   PlanCommandWithLateClocks() {
@@ -115,7 +115,7 @@ TEST_F(PlanCommand, TheReportSaysWhatItWasMadeOf) {
                           HasSubstr(frontier["inputs_digest"].get<std::string>())));
 }
 
-// One stage, two clocks: as many instructions as make a pipeline large, planned at once.
+// One stage, two clocks: enough instructions to count as large, planned at once.
 TEST_F(PlanCommand, OfALargePipelineTheTraceIsAnExcerptUnlessAllOfItIsAskedFor) {
   const std::string profile = write("one.csv",
                                     "stage,instruction,frequency,time,energy\n"
@@ -174,7 +174,7 @@ TEST_F(PlanCommand, WhateverIsMadeOfASyntheticProfileSaysSo) {
               AllOf(StartsWith(start), HasSubstr("accepted")));
   EXPECT_THAT(harpe_says({"profile", "check", path("profile.csv")}).out, StartsWith(start));
 
-  // The same rows as if they had been measured.
+  // The same rows as from a measurement.
   const std::string csv = read("profile.csv");
   write("profile.csv", csv.substr(csv.find("stage,")));
   EXPECT_THAT(plan(with("measured")).out, Not(HasSubstr(start)));
@@ -183,7 +183,7 @@ TEST_F(PlanCommand, WhateverIsMadeOfASyntheticProfileSaysSo) {
   EXPECT_THAT(harpe_says({"profile", "check", path("profile.csv")}).out, Not(HasSubstr(start)));
 }
 
-// A profile from integers alone, so that it is the same everywhere.
+// Returns a profile computed from integers only, so that it is the same everywhere.
 std::string integer_profile(int stages) {
   const auto decimal = [](std::int64_t millionths) {
     std::string digits = std::to_string(1'000'000 + millionths % 1'000'000);
@@ -207,8 +207,8 @@ std::string integer_profile(int stages) {
   return csv;
 }
 
-// This test runs in builds of two compilers with different optimisation. A change of solver or
-// formats on purpose comes with new digests here.
+// Runs in builds of two compilers with different optimisation. Intended changes of solver or
+// formats need new digests here.
 TEST_F(PlanCommand, EveryCompilerGivesTheSameBytes) {
   const std::string profile = write("integers.csv", integer_profile(4));
   ASSERT_EQ(harpe_says({"plan", "--profile", profile, "--micro-batches", "16", "--blocking-power",
@@ -229,7 +229,8 @@ TEST_F(PlanCommand, EveryCompilerGivesTheSameBytes) {
   EXPECT_EQ(fnv1a(read("searched/certificate.json")), 1568490170451928011U);
 }
 
-/// The rows of a profile, with the labels "wide" (as they are) and "narrow" (slower, thriftier).
+/// Returns the rows of a profile, with the labels "wide" (unchanged) and "narrow" (slower, less
+/// energy).
 std::string labelled(const std::string& csv) {
   std::istringstream lines(csv);
   std::string text, line;
@@ -344,14 +345,14 @@ TEST_F(PlanCommandWithLateClocks, APowerCapIsMet) {
   const json fastest = summary({"--switch-latency", "10ms"});
   for (const double share : {0.85, 1.5}) {
     const double cap = share * chosen(fastest, "average_power_w");
-    // Eight searches, not one.
+    // Eight searches instead of one.
     const json capped =
         summary({"--switch-latency", "10ms", "--quick", "--power-cap", std::to_string(cap)});
     EXPECT_LE(chosen(capped, "average_power_w"), cap + 1e-6);
   }
 }
 
-// What lies in late clocks themselves is said, proven by the certificate, and follows a table.
+// The cost of late clocks is reported, proven by the certificate, and follows a table.
 TEST_F(PlanCommandWithLateClocks, ABoundOfTheirOwnIsProven) {
   write("late.csv", "frequency,latency\n210,0.03\n1200,0.01\n1980,0.005\n");
   const std::vector<std::string> late = {"--slowdown",     "1%",      "--switch-latency",
@@ -371,7 +372,7 @@ TEST_F(PlanCommandWithLateClocks, ABoundOfTheirOwnIsProven) {
   EXPECT_LE(plans["chosen"]["tight_bound_j"], plans["chosen"]["iteration_energy_j"]);
 }
 
-/// The energy of a curve at a time, linear in between.
+/// Returns the energy of a curve at a time, interpolated linearly.
 double at_time(const json& curve, double time) {
   std::size_t after = 1;
   while (after + 1 < curve.size() && curve[after][0].get<double>() < time) ++after;
@@ -402,7 +403,7 @@ TEST_F(PlanCommandWithLateClocks, ThePageDrawsABoundOfTheirOwn) {
   EXPECT_THAT(read("out/report.html"), HasSubstr("\"freeBound\":[]"));
 }
 
-/// A table as Harpe writes it beside `profile.csv`, of some of its clocks.
+/// A table of some clocks, as written by Harpe next to `profile.csv`.
 class PlanCommandWithATableBeside : public PlanCommandWithLateClocks {
  protected:
   PlanCommandWithATableBeside() {
@@ -484,7 +485,7 @@ TEST_F(PlanCommandWithATableBeside, VerifyExpectsOfAJobFileWhatPlanMakesOfIt) {
   free.insert(free.end(), {"--switch-latency", "0"});
   EXPECT_THAT(harpe_says(free).err,
               HasSubstr("switch-latency: the plan is for 0.01 to 0.03 s, not 0 s"));
-  // Without a job file nothing is expected: the certificate says what it is for.
+  // Without a job file nothing is expected: the certificate names its inputs.
   const Said alone = harpe_says({"verify", path("out"), "--certificate",
                                  path("out/certificate.json"), "--profile", path("profile.csv")});
   EXPECT_EQ(alone.status, 0) << alone.err;
@@ -514,7 +515,7 @@ TEST_F(PlanCommandWithATableBeside, ClocksMayOutlastComputationsAndMillisecondsA
   const auto energy = [&](const std::vector<std::string>& more) {
     return chosen(summary(more), "iteration_energy_j");
   };
-  // Predicted with clocks as late as the table says, the plan takes no more than it counts.
+  // Predicted with the latencies of the table, the plan takes at most its planned time.
   const json predicted = json::parse(
       harpe_says({"predict", path("out"), "--profile", path("profile.csv"), "--json"}).out);
   const json made = json::parse(read("out/plan.json"));
@@ -532,7 +533,7 @@ TEST_F(PlanCommandWithLateClocks, AClientThatIsNotKnownIsRefused) {
   EXPECT_THAT(said.err, HasSubstr("expected any or harpe, found 'perseus'"));
 }
 
-// Harpe's client asks for clocks ahead: a plan for it counts what remains of the latency.
+// Harpe's client requests clocks ahead: its plan counts only the rest of the latency.
 TEST_F(PlanCommandWithLateClocks, PlansForHarpesClientCountWhatItLeaves) {
   const json any = summary({"--slowdown", "1%", "--switch-latency", "10ms", "--quick"});
   std::vector<std::string> options = {"--slowdown", "1%",   "--switch-latency", "10ms", "--quick",
@@ -860,7 +861,8 @@ std::string two_decimals(double value) {
   return text.str();
 }
 
-// The same clocks in a plan for late ones, whose changes `harpe verify` checks without the solver.
+// The same clocks in a plan for late clocks, whose changes `harpe verify` checks without the
+// solver.
 TEST_F(PlanCommand, SaysWhatItSavesIfTheChangesThatItTakesAsFreeComeLate) {
   const std::vector<std::string> wanted = {"--slowdown", "3",     "--points",
                                            "0",          "--out", path("out")};
@@ -903,7 +905,8 @@ TEST_F(PlanCommand, SaysWhatItSavesIfTheChangesThatItTakesAsFreeComeLate) {
   EXPECT_EQ(verified.status, 0) << verified.err;
   EXPECT_THAT(verified.out, HasSubstr("switch latency 0.01 s"));
 
-  // If every change comes exactly so late, some gain what the replay at worst does not count.
+  // If every change is late by exactly that, some instructions save time that the worst-case replay
+  // does not count.
   const json predicted =
       json::parse(harpe_says({"predict", path("out"), "--profile", path("profile.csv"),
                               "--switch-latency", "10ms", "--json"})
@@ -950,8 +953,8 @@ TEST_F(PlanCommand, EnergiesOfAnyMagnitudeGiveTheSameClocks) {
     }
     return text;
   };
-  // Powers of two, so that the scaled profile is exactly the same one in another unit; further
-  // ones are no powers of a GPU, and refused.
+  // Powers of two, so that the scaled profile is exactly the same in another unit. Larger factors
+  // would give powers that no GPU has, which are rejected.
   for (const double factor : {0x1p-4, 0x1p4}) {
     std::ostringstream power;
     power.precision(17);
@@ -1002,7 +1005,7 @@ TEST_F(PlanCommand, TimesThatHardlyDependOnTheClockArePlanned) {
     csv += "0,forward," + row.str() + "0,backward," + row.str();
   }
   write("profile.csv", csv);
-  // A single stage has no slack: without slowdown only the fastest clock will do.
+  // A single stage has no slack: without slowdown only the fastest clock is possible.
   EXPECT_GT(chosen(summary({"--slowdown", "0.01%"}), "saving_percent"), 5);
 }
 

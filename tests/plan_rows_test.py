@@ -15,7 +15,7 @@ import tempfile
 
 STAGES, MICRO_BATCHES, POWER = 4, 8, 80
 RELATIVE = 1e-9
-SEARCHED = 5e-4  # relative: plans are found by searches, one for each row
+SEARCHED = 5e-4  # relative: each row is found by a separate search
 
 
 def run(harpe, *arguments):
@@ -67,7 +67,7 @@ class Case:
         self.require(chosen["iteration_energy_j"] == self.plan["iteration_energy_j"], "the plan is the chosen one")
 
     def waiting(self, point):
-        """Joules of a plan along the frontier, which waits as long as the rows do."""
+        """Returns the joules of a plan along the frontier that waits as long as the rows do."""
         more = max(0, self.waits_until - point["iteration_time_s"])
         return point["iteration_energy_j"] + STAGES * POWER * more
 

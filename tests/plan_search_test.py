@@ -33,7 +33,7 @@ class PlanSearch(unittest.TestCase):
         return json.loads(done.stdout)
 
     def repeated(self, notes):
-        """The plan that a note says how to find again, as bytes."""
+        """Repeats the search described in a note. Returns the plan as bytes."""
         windows = re.search(r"--search-windows\s+(\d+)\s+finds\s+the\s+same\s+plan\s+again", notes)  # lines are wrapped
         self.assertTrue(windows, notes)
         self.plan("--search-windows", windows[1], "--out", "again")

@@ -7,7 +7,7 @@ import re
 import shlex
 import subprocess
 
-EXACT = 1e-9  # relative: what sums of doubles and picoseconds may differ by
+EXACT = 1e-9  # relative: largest difference between sums of doubles and picoseconds
 BLOCKING_W = 80
 TEXT_COLUMNS = 80
 
@@ -71,7 +71,7 @@ class Page:
 
     @functools.cached_property
     def text(self):
-        """The summary, each of whose sentences is one line; as printed, lines end by column 80."""
+        """Returns the summary with one sentence per line; it is printed with lines up to column 80."""
         printed = run(self.arguments, self.folder)
         for line in printed.splitlines():
             is_of_table = line.startswith("   ") or "  " in line.strip()
@@ -80,18 +80,19 @@ class Page:
         return re.sub(r"\n  (?=\S)", " ", printed)
 
     def waiting(self, plan):
-        """Seconds and joules of a plan that waits for the straggler, if there is one."""
+        """Returns the seconds and joules of a plan that waits for the straggler, if there is one."""
         time, energy = plan["iteration_time_s"], plan["iteration_energy_j"]
         more = max(0.0, self.waits_until - time)
         return time + more, energy + len(self.lists) * BLOCKING_W * more
 
     def known_plans(self):
-        """Plans whose clocks are as late as this page's. Of all-max no dwell is asked."""
+        """Returns plans whose clocks are as late as this page's. All-max needs no dwell."""
         rows = [row for name, row in self.rows.items() if name != "all_max" or not self.is_switching]
         return rows + self.points + self.written["one_setting"]
 
     def bound_at(self, time):
-        """The bound of frontier.json, J, linear between its points and rising by what waiting draws after them."""
+        """Returns the bound of frontier.json, J: linear between its points, and rising with blocking power after
+        them."""
         bound = self.written["bound"]
         if time >= bound[-1][0]:
             return bound[-1][1] + (time - bound[-1][0]) * BLOCKING_W * len(self.lists)
@@ -101,14 +102,15 @@ class Page:
         raise AssertionError("the times of a bound rise")
 
     def clocks_of(self, point):
-        """The clocks of a plan of frontier.json, MHz, one an instruction."""
+        """Returns the clocks of a plan of frontier.json, MHz, one per instruction."""
         stages = []
         for runs in point["clock_runs_mhz"]:
             stages.append([clock for clock, count in zip(runs[::2], runs[1::2]) for _ in range(count)])
         return [[clock for clock in stage if clock] for stage in stages]  # 0: a clock change
 
     def replay(self, clocks, wait_until=0.0):
-        """When 1F1B ends at these clocks if they come at once, s, and what it needs until it ends or `wait_until`, J."""
+        """Returns the end of 1F1B at these clocks without latency, s, and the energy until then or until `wait_until`,
+        J."""
         ends, busy, energy = {}, 0.0, 0.0
         places = [0] * len(self.lists)
         free_at = [0.0] * len(self.lists)
@@ -138,7 +140,7 @@ class Page:
         require(self, abs(row["slowdown_percent"] - slowdown) < 1e-6, f"slowdown of {name}")
 
     def check_plan(self):
-        """The chosen row is plan.json, whose instructions add up to it."""
+        """Checks that the chosen row equals plan.json, whose instructions add up to it."""
         chosen, plan = self.rows["chosen"], self.plan
         for figure in ("iteration_time_s", "iteration_energy_j", "lower_bound_j"):
             require(self, chosen[figure] == plan[figure], f"{figure} of plan.json")
@@ -165,7 +167,8 @@ class Page:
                 require(self, second - first >= dwell * (1 - EXACT), f"the clock changes at {first} s and {second} s")
 
     def check_all_max(self):
-        """All-max and one clock for all, by the profile alone. All-max of a synthetic profile never changes a clock."""
+        """Checks all-max and one clock for all, by the profile only. All-max of a synthetic profile never changes a
+        clock."""
         clocks = [[self.profile.highest(stage, i["name"]) for i in instructions]
                   for stage, instructions in enumerate(self.lists)]  # fmt: skip
         time, energy = self.replay(clocks)
@@ -181,7 +184,8 @@ class Page:
             require(self, abs(point["iteration_energy_j"] / energy - 1) < EXACT, f"one clock needs {energy} J: {point}")
 
     def check_counted_latency(self, longest):
-        """Any client is counted the whole latency, Harpe's, which asks ahead, less; without latency there is none."""
+        """The whole latency is counted for any client, and less for Harpe's, which requests ahead; without latency
+        there is none."""
         counted = self.summary.get("counted_latency_s")
         require(self, (counted is not None) == self.is_late, "a latency is counted if there is one")
         if counted is not None:

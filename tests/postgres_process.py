@@ -20,7 +20,7 @@ def program(name):
 
 class Postgres:
     def __init__(self, directory=None):
-        """In a directory that is there and empty, or one of its own."""
+        """Uses an existing empty directory, or creates one."""
         self.directory = pathlib.Path(directory or tempfile.mkdtemp(prefix="harpe-postgres-"))
         self.as_user = {}
         if os.getuid() == 0:
@@ -32,7 +32,7 @@ class Postgres:
         self.run("initdb", "--pgdata", self.data, "--username=harpe", "--auth=trust", "--no-sync", "--no-instructions",
                  "--locale=C", "--encoding=UTF8", "--wal-segsize=1")
 
-    options = {}  # of the server, beside those that `start` has
+    options = {}  # of the server, in addition to those of `start`
 
     @property
     def data(self):
@@ -57,7 +57,7 @@ class Postgres:
         return self.run("psql", "-h", self.directory, "-U", "harpe", "-d", "postgres", "-qtAc", statement).strip()
 
     def start(self):
-        # Nothing here must survive a power failure.
+        # No data has to survive a power failure.
         options = {"listen_addresses": "", "unix_socket_directories": self.directory, "fsync": "off",
                    "full_page_writes": "off", "shared_buffers": "16MB", "max_connections": 40, **self.options}
         settings = [part for name, value in options.items() for part in ("-c", f"{name}={value}")]
@@ -76,7 +76,7 @@ class Postgres:
         return subprocess.Popen(command, cwd=self.directory, stdout=self.log, stderr=self.log, **self.as_user)
 
     def stop(self, how=signal.SIGINT):
-        """SIGINT: orderly; SIGQUIT: at once, as a crash."""
+        """Stops the server. SIGINT: orderly; SIGQUIT: immediately, like a crash."""
         if self.process is None:
             return
         self.process.send_signal(how)
@@ -90,8 +90,8 @@ class Postgres:
 
 
 class Network:
-    """Between a server and the database, by a Unix socket of its own. Cut, it lets nothing through and ends nothing, as
-    a network does that lost its way; healed, what was on its way arrives."""
+    """The network between a server and the database, by a separate Unix socket. When cut, it delivers nothing and
+    closes no connection, like a network with a failed route; when healed, delayed data arrives."""
 
     def __init__(self, postgres):
         self.directory = pathlib.Path(tempfile.mkdtemp(prefix="harpe-network-"))
@@ -99,7 +99,7 @@ class Network:
         self.listening = socket.socket(socket.AF_UNIX)
         self.listening.bind(str(self.directory / ".s.PGSQL.5432"))
         self.listening.listen(20)
-        self.peer = {}  # socket -> the one at its other end
+        self.peer = {}  # socket -> its peer
         self.through = threading.Event()
         self.through.set()
         self.ending = False

@@ -13,7 +13,7 @@ import sys
 
 import agent_process
 
-# PyTorch is a package of Debian's, for Debian's interpreter.
+# PyTorch from Debian's package, for Debian's interpreter.
 PYTHON = "/usr/bin/python3"
 HERE = pathlib.Path(__file__).resolve().parent
 EXAMPLE = HERE.parent / "examples" / "train_power_limit.py"
@@ -22,14 +22,14 @@ GPUS = ('[[gpu]]\nmodel = "a40"\ncount = 2\ngain = 1.0\nswitch_ms = 10\ncall_ms 
         "slow_target_share = 0.0\n")
 POLICY = ('[[allow]]\nusers = ["*"]\ngpus = ["*"]\nread = true\nmax_lease_s = 3600\npersistence_mode = true\n'
           "clocks_mhz = [210, 1740]\npower_limit_w = [100, 300]\n")
-# More steps than profiling may take (300, where steps scatter on a busy machine), so that a setting is always chosen.
+# More steps than profiling may take (300, if steps vary on a busy machine), so that a setting is always chosen.
 EPOCHS, STEPS, SECONDS = 3, 110, 0.06
-# The scatter of a busy machine's steps, some percent, leaves nothing of a bound of 3 %: a choice is cautious.
+# The noise of steps on a busy machine is some percent, so a choice within 3 % would be too cautious.
 MOST_SLOWDOWN = 0.08
 
 
 class PowerOptimizerTest(agent_process.AgentTest):
-    """The training at all-max is run once for all cases."""
+    """Runs the training at all-max once for all cases."""
 
     highest = None
 
@@ -61,7 +61,7 @@ class PowerOptimizerTest(agent_process.AgentTest):
         return json.loads(run.stdout.splitlines()[-1])
 
     def check_it_saved(self, trained, most_joules, most_seconds, explanation):
-        """By the simulation's own account, profiling included; the computation is the same."""
+        """Checks savings by the simulation's own figures, profiling included, and that the computation is the same."""
         self.assertEqual(trained["loss"], self.highest["loss"])
         self.assertLess(trained["joules"], most_joules * self.highest["joules"], explanation)
         self.assertLess(trained["seconds"], most_seconds * self.highest["seconds"], explanation)
@@ -73,12 +73,12 @@ class PowerOptimizerTest(agent_process.AgentTest):
         self.assertEqual(self.limits(), [300, 300])
 
     def check_the_claim(self, report, saved):
-        """A setting was chosen, and what is said to be saved was."""
+        """Checks that a setting was chosen, and that the claimed saving is true."""
         self.assertTrue(report["decided"], report)
         self.assertIsNone(report["failure"])
         self.assertEqual(report["knob"], "clock_mhz")
         self.assertLess(report["choice"], 1740)
-        # A window of some tens of steps may err by a percent.
+        # The measurement over a few tens of steps may be off by a percent.
         self.assertLess(report["slowdown"], MOST_SLOWDOWN + 0.01)
         self.assertAlmostEqual(report["saved_j"], saved, delta=report["saved_error_j"] + 0.03 * report["at_highest_j"])
 

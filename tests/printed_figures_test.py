@@ -13,8 +13,8 @@ import tempfile
 import printed_text
 from planned_page import BLOCKING_W, EXACT, Page, Profile, require, run
 
-# How much more a plan may need than one that was found for another objective. Small pipelines are planned exactly; of
-# larger ones a search comes so close, and less close under a dwell.
+# Largest excess of a plan's energy over that of a plan found for another objective. Small pipelines are planned
+# exactly; a search is less exact for larger ones, and least exact with a dwell.
 SMALL, SEARCHED, SEARCHED_DWELL = 1e-6, 2e-3, 1.5e-2
 DWELL_S = 0.08
 LONGEST_S = {"late": 0.01, "table": 0.14}
@@ -35,7 +35,7 @@ CLOCKS = {
 
 
 def objectives(first):
-    """Options of every objective but no slowdown, in reach of the plans of the first page."""
+    """Returns options of every objective except no slowdown, within reach of the plans of the first page."""
     fastest, least = first.rows["fastest"], first.rows["least_energy"]
     cap = (fastest["average_power_w"] + least["average_power_w"]) / 2
     return (
@@ -49,7 +49,8 @@ def objectives(first):
 
 
 def ends_by(page, reference):
-    """When the objective lets the chosen plan end, s; None if it bounds no time. Slowdowns are of `reference`."""
+    """Returns the time by which the objective requires the chosen plan to end, s; None if there is no limit. Slowdowns
+    are relative to `reference`."""
     kind, _, value = page.objective.partition(" ")
     if kind in ("", "--slowdown"):
         fastest = reference.rows["fastest"]["iteration_time_s"] if page.is_switching else page.frontier["min_time_s"]
@@ -113,7 +114,7 @@ def check_points(page):
     chosen = page.rows["chosen"]
     for before, after in itertools.pairwise(page.points):
         require(page, before["iteration_time_s"] < after["iteration_time_s"], "points rise in time")
-        # The chosen plan may wait, or keep a power cap that a faster one that needs less does not.
+        # The chosen plan may wait, or satisfy a power cap that a faster plan with less energy violates.
         is_bound = page.objective.startswith(("--straggler", "--power-cap"))
         if not is_bound or after["iteration_time_s"] != chosen["iteration_time_s"]:
             require(page, before["iteration_energy_j"] > after["iteration_energy_j"], "points fall in energy")
@@ -124,7 +125,7 @@ def check_points(page):
 
 
 def check_late(page):
-    """The figures of what clocks that change late cost, or would."""
+    """Checks the costs of late clocks, actual or hypothetical."""
     chosen, all_max = page.rows["chosen"], page.rows["all_max"]
     free, replay = page.summary["plans"].get("free_switching"), page.summary["plans"].get("late_replay")
     require(page, (free is not None) == page.is_switching, "what free switching needs is there if switching is not free")
@@ -140,8 +141,8 @@ def check_late(page):
 
 
 def check_rivals(page):
-    """One clock for all GPUs, by the definition of each comparison, from the times of all clocks."""
-    alike = 1e-3  # documented: within 0.1 % of the time, or of the energy of all-max, counts as the same
+    """Checks one clock for all GPUs by the definition of each comparison, from the times of all clocks."""
+    alike = 1e-3  # documented: within 0.1 % of the time, or of the energy of all-max, counts as equal
     chosen, all_max = page.rows["chosen"], page.rows["all_max"]
     clocks = [{"frequency_mhz": p["frequency_mhz"], **dict(zip(("iteration_time_s", "iteration_energy_j"), page.waiting(p)))}
               for p in page.written["one_setting"]]  # fmt: skip
@@ -187,7 +188,7 @@ def check_page(page, reference):
 
 
 def check_together(pages, reference):
-    """Plans of one page against bounds, and nearly against plans, of the other objectives' pages."""
+    """Compares plans of one page with bounds, and approximately with plans, of the other objectives' pages."""
     for page in pages:
         chosen, searched = page.rows["chosen"], page.searched
         cap = float(page.objective.split()[1]) if page.objective.startswith("--power-cap") else None
@@ -211,7 +212,8 @@ def check_together(pages, reference):
 
 
 def some_clocks(text, step):
-    """A profile with one of `step` clocks, from the highest down; the clock that comes late is among them."""
+    """Returns a profile with every `step`-th clock, from the highest down; the clock with the long latency is among
+    them."""
     lines = text.splitlines(keepends=True)
     clocks = sorted({int(line.split(",")[2]) for line in lines if line[0].isdigit()}, reverse=True)[::step]
     assert 1110 in clocks, clocks
@@ -219,7 +221,7 @@ def some_clocks(text, step):
 
 
 def caps_below(points):
-    """Options of power caps that the plans of a frontier just miss."""
+    """Yields options of power caps that the plans of a frontier just miss."""
     for point in points[1:-1]:
         for share in (1 - 1e-5, 1 - 3e-4):
             yield "--power-cap", repr(share * point["iteration_energy_j"] / point["iteration_time_s"])
@@ -244,11 +246,11 @@ def check_pipeline(harpe, folder, stages, micro_batches, clock_step):
         add_page()
         for options in objectives(pages[0]):
             add_page(*options)
-        for options in caps_below(pages[0].points) if kind == "dwell" else ():  # the quickest to plan of those that search
+        for options in caps_below(pages[0].points) if kind == "dwell" else ():  # the fastest of those that search
             add_page(*options)
         for each in pages:
             check_page(each, pages[0])
-        # Text has the same figures; of late clocks it takes as long as a search, so that a few are enough.
+        # Checks the same figures in the text. With late clocks it takes as long as a search, so only a few are checked.
         for each in pages if kind in ("free", "dwell") else pages[1:6:2]:
             printed_text.check(each)
         check_together(pages, pages[0])

@@ -12,7 +12,7 @@ ROWS = {"all-max": "all_max", "fastest": "fastest", "chosen": "chosen", "least e
 
 
 def is_rounded(text, value):
-    """Whether a number stands for that value at its own number of decimals."""
+    """Returns whether a number equals the value when rounded to its number of decimals."""
     decimals = len(text.partition(".")[2])
     return abs(float(text.replace(" ", "")) - value) <= 0.5 * 10**-decimals + 1e-9 * abs(value)
 
@@ -51,12 +51,12 @@ def search(page, pattern):
 
 
 def signed(text, word):
-    """A figure that the text gives as so much more, or less."""
+    """Returns a figure with its sign from the word "more" or "less"."""
     return text if word == "more" else f"-{text}"
 
 
 def check_switching(page):
-    """With late clocks: their changes and what they cost, and the least that any plan needs."""
+    """Checks late clocks: the changes, their costs, and the least energy of any plan."""
     chosen, free = page.rows["chosen"], page.summary["plans"]["free_switching"]
     energy, time = (100 * (chosen[figure] / free[figure] - 1) for figure in ("iteration_energy_j", "iteration_time_s"))
     found = search(page, r"Clock changes: (\d+) instead of (\d+) with free switching, for # % (more|less) energy than"
@@ -77,7 +77,7 @@ def check_switching(page):
 
 
 def check_free(page):
-    """With free clocks: what late ones would leave, and how much of the gap lies in the bound."""
+    """Checks free clocks: the saving if clocks were late, and the part of the gap that is due to the bound."""
     chosen, replay = page.rows["chosen"], page.summary["plans"].get("late_replay")
     if replay is not None:
         found = search(page, r"(\d+) clock changes? taken as free; with 10 ms each this plan saves # %"
@@ -97,7 +97,7 @@ def check_free(page):
 
 
 def check_report(page):
-    """The page compares each plan with an all-max that waits for the straggler if the plan does."""
+    """Checks that the page compares each plan with an all-max that waits for the straggler if the plan does."""
     data = json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', page.html, re.DOTALL)[1])
     require(page, len(data["points"]) == len(page.points), "the page has the plans of frontier.json")
     for point, written in zip(data["points"], page.points, strict=True):

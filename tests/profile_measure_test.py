@@ -19,7 +19,7 @@ import processes
 HARPE = TRAINER = None
 GPUS = '[[gpu]]\nmodel = "a100-sxm"\ncount = 2\ncall_ms = 1\nswitch_ms = 5\n'
 QUICKLY = ["--clocks", "2", "--lowest-clock", "1000", "--max-slowdown", "1000%"]
-LONG = 100_000  # iterations that no test waits for
+LONG = 100_000  # iterations, never reached in a test
 
 
 class ProfileMeasureTest(unittest.TestCase):
@@ -76,7 +76,8 @@ class ProfileMeasureTest(unittest.TestCase):
         document = json.loads(plan.stdout)
         self.assertTrue(document["synthetic"])
         plans = document["plans"]
-        # Energies of such short instructions may, on a busy machine, have no clock below the highest pay.
+        # On a busy machine the energies of such short instructions may be so noisy that no clock below the highest
+        # saves energy.
         self.assertLessEqual(plans["least_energy"]["iteration_energy_j"], plans["all_max"]["iteration_energy_j"])
 
     def test_without_an_agent_each_instruction_is_measured_at_the_clock_that_is_there(self):
@@ -91,7 +92,7 @@ class ProfileMeasureTest(unittest.TestCase):
                          [(stage, kind) for stage in "01" for kind in ("forward", "backward")])
         self.assertEqual(len({(row["stage"], row["frequency"]) for row in rows}), 2)
         for row in rows:
-            # Below the highest one, since a power limit holds the GPU back.
+            # Below the highest clock, since a power limit throttles the GPU.
             self.assertIn(int(row["frequency"]), range(1200, 1411))
             self.assertGreater(float(row["energy"]), 0)
         subprocess.run([HARPE, "profile", "check", self.folder / "profile.csv"], check=True, capture_output=True)
@@ -141,7 +142,7 @@ class ProfileMeasureTest(unittest.TestCase):
         self.assertEqual(self.measure(training=["./none"]).returncode, 127)
 
     def agent(self, rights, gpus='["*"]'):
-        """One of the node's own, whose clock socket is named."""
+        """Starts an agent for the node. The caller passes its clock socket."""
         policy = self.folder / "policy.toml"
         policy.write_text(f'[[allow]]\nusers = ["*"]\ngpus = {gpus}\nread = true\n{rights}')
         policy.chmod(0o600)
@@ -201,11 +202,11 @@ class ProfileMeasureTest(unittest.TestCase):
         run.kill()
         self.wait_for(lambda: not self.connects(port))
         self.wait_for(lambda: not processes.naming(self.temporary))
-        os.killpg(run.pid, signal.SIGKILL)  # the training, which used them
+        os.killpg(run.pid, signal.SIGKILL)  # the training, which used the clocks
         self.wait_for(lambda: self.measure_nothing() == [])
 
     def measure_nothing(self):
-        """What is left behind then."""
+        """Measures nothing, and returns the remaining processes."""
         subprocess.run(self.command(training=["true"]), env=self.environment, capture_output=True, cwd=self.folder, timeout=120)
         return list(self.temporary.iterdir())
 

@@ -47,7 +47,7 @@ class Prometheus(AgentTest):
         self.wait_for(lambda: len(self.query("rate(harpe_gpu_energy_joules_total[10s]) > 0")) == 2, 60)
         self.assertEqual(self.query("up")[0]["value"][1], "1")
         power = float(self.query('harpe_gpu_power_watts{gpu="0"}')[0]["value"][1])
-        self.assertGreater(power, 10)  # an A40 at rest
+        self.assertGreater(power, 10)  # an idle A40
         self.assertLess(power, 100)
         self.assertEqual(len(self.query("harpe_cpu_package_energy_joules_total")), 1)
 

@@ -5,7 +5,7 @@ import random
 
 
 class RankRules:
-    """Of one rank. Times are of one clock, which the caller chooses."""
+    """The rules that one rank follows. All times are from one clock, which the caller chooses."""
 
     def __init__(self, data, stage, patience_s):
         self.data, self.stage, self.patience_s = data, stage, patience_s
@@ -13,15 +13,15 @@ class RankRules:
         self.incarnation, self.start = "", 0
         self.assignments = {}  # (epoch, version) -> the assignments
         self.registered = False
-        self.confirmed = float("-inf")  # when the server last said that it governs this rank
+        self.confirmed = float("-inf")  # time of the server's last confirmation that it has this rank
 
     @property
     def place(self):
         return {"data": self.data, "stage": self.stage, "session": self.session}
 
     def take(self, document, told):
-        """What any success or event holds: "other life" of the job, of an "older" epoch than one that was heard of,
-        "taken", or None where it holds no assignments."""
+        """Handles a successful response or an event. Returns "other life" of the job, "older" epoch than a known one,
+        "taken", or None without assignments."""
         if "epoch" not in document:
             return None
         if document["incarnation"] != self.incarnation:
@@ -39,12 +39,13 @@ class RankRules:
         return "taken"
 
     def refused(self, status):
-        """By a response: the place, or the job, is not known any more."""
+        """Handles a response that says that the rank's place, or the job, is unknown."""
         if status in (401, 403, 404, 409):
             self.registered = False
 
     def in_force(self, iteration, now):
-        """(epoch, version), zeros where none hold. None: no server governs this rank, and its clocks are free."""
+        """Returns (epoch, version), or zeros without assignments. None: no server has this rank, and its clocks are
+        free."""
         if now - self.confirmed > self.patience_s:
             return None
         return max((key for key, one in self.assignments.items() if one["from_iteration"] <= iteration), default=(0, 0))
@@ -53,7 +54,7 @@ class RankRules:
         return max(self.assignments, default=(0, 0))
 
     def forget_before(self, iteration):
-        """Assignments that newer ones have replaced by then."""
+        """Removes assignments that newer ones have replaced by then."""
         holds = max((key for key, one in self.assignments.items() if one["from_iteration"] <= iteration), default=(0, 0))
         for key in [key for key in self.assignments if key < holds]:
             del self.assignments[key]

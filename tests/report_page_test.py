@@ -25,7 +25,7 @@ PHONE, DESK = 360, 1280
 HARPE = sys.argv.pop(1) if len(sys.argv) > 1 else "harpe"
 TRACES = pathlib.Path(os.environ.get("HARPE_SHARED", "/nowhere")) / "data" / "zeus" / "traces"
 
-# The text of a page with too little contrast to its ground, by WCAG 2.2. Text on blocks of a canvas is no text here.
+# Text of a page with too little contrast to its background, by WCAG 2.2. Text on blocks of a canvas is excluded.
 PALE_TEXT = """
 (() => {
   const numbers = colour => (colour.match(/[\\d.]+/g) || []).map(Number);
@@ -54,7 +54,7 @@ PALE_TEXT = """
 })()"""
 
 
-# Labels of the frontier's chart that leave it, or lie over each other by more than the space between lines.
+# Labels of the frontier's chart that leave it, or overlap by more than the space between lines.
 HIDDEN_LABELS = """
 (() => {
   const svg = document.querySelector('#chart svg');
@@ -82,7 +82,7 @@ MOVE_SLIDER = """
 
 
 class Markup(html.parser.HTMLParser):
-    """What is not closed, or closed without having been opened."""
+    """Finds elements that are not closed, or closed without having been opened."""
 
     VOID = ("meta", "input", "br")
 
@@ -132,7 +132,7 @@ class Pages(unittest.TestCase):
         return file
 
     def look_at(self, page, doubtful, figures, doubts=None):
-        """What holds of every page. `doubts`: captions that repeat the banner, by default all."""
+        """Checks the properties that all pages share. `doubts`: captions that repeat the banner, by default all."""
         doubts = figures if doubts is None else doubts
         markup = page.read_text(encoding="utf-8")
         self.assertEqual(Markup(markup).faults, [])
@@ -150,7 +150,7 @@ class Pages(unittest.TestCase):
                 self.assertEqual(self.browser.evaluate(
                     "[...document.querySelectorAll('svg[role=img]')].filter(one => !one.querySelector('title') && "
                     "!one.getAttribute('aria-label')).length"), 0)
-        # On paper, also of a reader whose screen is dark.
+        # On paper, even if the reader's screen is dark.
         self.browser.open(page, dark=True)
         with self.browser.on_paper():
             self.assertEqual(self.browser.evaluate("getComputedStyle(document.body).backgroundColor"), "rgb(255, 255, 255)")
@@ -272,7 +272,7 @@ class Pages(unittest.TestCase):
         self.assertEqual(rows[0], ["1", "0", "", "all 8 ranks have registered"])
         self.assertEqual(rows[2], ["3", "20", "41", "This demonstration: <b>pipeline 1</b> straggles"])
         self.assertTrue(rows[4][3].startswith("A user has set the objective: "), rows[4])
-        # An objective of a user's is no recovery from a straggler.
+        # A user's objective does not count as recovery from a straggler.
         text = self.browser.evaluate("document.body.innerText")
         self.assertIn("After a user had set the objective slowdown 5 %", text)
         self.assertNotIn("recovered", text)
@@ -286,7 +286,7 @@ class Pages(unittest.TestCase):
         self.browser.open(page, width=DESK)
         right = "Math.max(...[...document.querySelectorAll('%s')].map(one => one.getBoundingClientRect().right))"
         self.assertGreater(self.browser.evaluate(right % "figure svg"), 0.9 * DESK)
-        # Where pipelines do the same, both of their lines are seen.
+        # If pipelines do the same, both of their lines are visible.
         widths = self.browser.evaluate("[...document.querySelectorAll('figure svg')].slice(0, 3).map(svg => "
                                        "[...svg.querySelectorAll('polyline')].slice(0, 2).map(one => one.getAttribute('stroke-width')))")
         self.assertEqual(widths, [["5", "1.5"]] * 3)

@@ -12,12 +12,13 @@ import sys
 
 import agent_process
 
-NVML = None  # the folder of the look-alike library
+NVML = None  # the folder of the simulated library
 GPU = '[[gpu]]\nmodel = "a40"\ncount = 1\ngain = 1.0\nswitch_ms = 10\ncall_ms = 1\nslow_pair_share = 0.0\n' \
       'slow_target_share = 0.0\n'
 RIGHTS = '[[allow]]\nusers = ["*"]\ngpus = ["*"]\nread = true\nmax_lease_s = 3600\n'
-# Median seconds and joules of a step, by the simulation itself, over the 80 steps of least power among the last 150: a look
-# at the highest setting may take 50 of those. A median, because a step in which the machine was late has the least power.
+# Median seconds and joules of a step, measured by the simulation, over the 80 steps of least power among the last 150:
+# checks of the highest setting may take 50 of those. A median, because a step that the machine delays has the least
+# power.
 TRAIN = """
 import os, statistics, sys, harpe_sim
 seen = []
@@ -52,7 +53,7 @@ class RunOptimizeTest(agent_process.AgentTest):
         return run, json.loads(out.read_text())["optimize"]
 
     def trained(self, steps):
-        """Without Harpe."""
+        """Returns the figures without Harpe."""
         run = subprocess.run([*self.train, str(steps)], env=self.environment, capture_output=True, text=True,
                              check=True)
         return [float(word) for word in run.stdout.split()]
@@ -66,7 +67,7 @@ class RunOptimizeTest(agent_process.AgentTest):
         self.assertEqual(self.limits(), [300])
 
     def check_saving(self, run, seen, most_slowdown):
-        """What was chosen saves, and by the truth of the simulation, too."""
+        """Checks that the chosen setting saves, also by the true values of the simulation."""
         self.assertEqual(run.returncode, 0, run.stderr)
         self.assertIsNone(seen["failure"], run.stderr)
         self.assertTrue(seen["decided"], run.stderr)
@@ -74,7 +75,7 @@ class RunOptimizeTest(agent_process.AgentTest):
         seconds, joules = self.trained(100)
         tuned_seconds, tuned_joules = [float(word) for word in run.stdout.split()]
         self.assertLess(tuned_joules, 0.95 * joules, run.stderr)
-        # Half a percent for what windows of some tens of steps err by.
+        # Half a percent for the error of windows of a few tens of steps.
         self.assertLess(tuned_seconds, (1 + most_slowdown + 0.005) * seconds, run.stderr)
         highest = seen["settings"][0]
         self.assertAlmostEqual(highest["energy_j"], joules, delta=0.03 * joules)
@@ -90,7 +91,7 @@ class RunOptimizeTest(agent_process.AgentTest):
         self.assertTrue(200 <= seen["choice"] <= 260, seen)
         self.check_saving(run, seen, seen["slowdown"])
         self.check_all_is_restored()
-        # What was measured with one batch size tells of another, and is kept beside it.
+        # Measurements with one batch size are used for another, and stored next to it.
         _, other = self.optimize(*options, "--batch-size", "32", command=[*self.train, "200"])
         self.assertTrue(other["decided"] and not other["from_profile"], other)
         self.assertEqual(sorted(file.name for file in profiles.iterdir()), ["batch-32.json", "batch-64.json"])
@@ -122,7 +123,7 @@ class RunOptimizeTest(agent_process.AgentTest):
         self.check_all_is_restored()
 
     def test_a_second_optimizer_on_a_gpu_is_refused_with_the_first_ones_process_id(self):
-        # The agent grants one user the limits of a GPU beside another lease of its clocks.
+        # The agent grants one user the limits of a GPU in addition to another lease of its clocks.
         self.allow("clocks_mhz = [210, 1740]\npower_limit_w = [200, 260]\n")
         first = subprocess.Popen([self.harpe, "run", "--optimize", "energy", "--", *self.train, "2000"],
                                  env=self.environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,

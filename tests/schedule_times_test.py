@@ -35,8 +35,8 @@ POWER = 60.0
 SECONDS_OFF = 1e-9
 BOUND_OFF = 1e-6
 
-# Schedules of others: fused and separate recomputation with sends and receives; sends and receives that
-# run when they block, too, one of them missing; blocks and split backwards beside full ones; two directions.
+# Imported schedules: fused and separate recomputation with sends and receives; sends and receives that run when they
+# block, too, one of them missing; blocks and split backwards in addition to full ones; two directions.
 IMPORTED = {
     "messages.csv": "0F0,0SEND_F0,0F1,0SEND_F1,0R0,0RECV_B0,0B0,0RECV_B1,0C1,0REDUCE_GRAD\n"
     "1RECV_F0,1F0,1C0,1SEND_B0,1RECV_F1,1F1,1R1,1B1,1SEND_B1\n",
@@ -61,7 +61,7 @@ IMPORTED = {
 
 
 def solved(*arguments, linprog=optimize.linprog, **options):
-    """scipy's linprog; where its simplex gives up on numerical trouble (status 4), its interior point."""
+    """Calls scipy's linprog; if its simplex fails numerically (status 4), its interior point method."""
     result = linprog(*arguments, **options)
     return linprog(*arguments, **{**options, "method": "highs-ipm"}) if result.status == 4 else result
 
@@ -70,7 +70,7 @@ optimize.linprog = solved  # for the independent checker
 
 
 class Lists:
-    """The lists of a schedule, and what each instruction needs and gives."""
+    """The lists of a schedule, with the inputs and outputs of each instruction."""
 
     def __init__(self, document):
         self.ranks, self.placement = document["ranks"], document["placement"]
@@ -84,12 +84,12 @@ class Lists:
         }  # fmt: skip
 
     def backward(self, part, micro_batch, known):
-        """A backward in a profile that may know input and weight gradients."""
+        """Returns a backward for a profile that may have separate input and weight gradients."""
         full = "weight" in known and (part, micro_batch) not in self.weights
         return [(kind, part, micro_batch) for kind in (["backward", "weight"] if full else ["backward"])]
 
     def parts(self, op, known):
-        """An instruction as kinds that the profile knows, in a row."""
+        """Returns an instruction as a sequence of kinds that the profile has."""
         kind, part, m = op["op"], op.get("stage"), op.get("mb")
         if kind == "backward":
             return self.backward(part, m, known)
@@ -139,9 +139,9 @@ class Lists:
         return [("backward" if kind == "recompute_backward" else kind, part, m)]
 
     def messages(self, mode, transfers):
-        """(sender, receiver, thing, seconds) of all that crosses from one rank to another;
-        instructions are (rank, position). Seconds are None where transfers are not said to take any.
-        What blocks goes from its send to its recv, where the schedule has them."""
+        """Yields (sender, receiver, thing, seconds) of all messages between ranks; instructions are (rank, position).
+        Seconds are None if transfers take no time. Blocking transfers go from the send to the recv, if the schedule has
+        them."""
         giver = {t: (r, i) for r, rank in enumerate(self.ranks) for i, op in enumerate(rank) for t in self.gives(op)}
         for r, rank in enumerate(self.ranks):
             for i, op in enumerate(rank):
@@ -162,11 +162,11 @@ class Lists:
 
 
 def simulate(lists, durations, mode, transfers):
-    """Starts of all instructions, or None when the ranks wait for each other for ever."""
+    """Returns the starts of all instructions, or None if the ranks wait for each other forever."""
     ranks = lists.ranks
     done, running, has = [0] * len(ranks), [False] * len(ranks), set()
     start = [[None] * len(rank) for rank in ranks]
-    arrives = {}  # (receiver, thing) -> when it gets there, for things that travel beside the computing
+    arrives = {}  # (receiver, thing) -> (sender, seconds), for transfers in parallel with computations
     blocking, unsent, unlanded = [], {}, {}
     for sender, receiver, thing, seconds in lists.messages(mode, transfers):
         if seconds is None:
@@ -241,7 +241,7 @@ class Case:
         self.lists = Lists(json.loads(made.stdout))
         self.kinds = ["forward", "backward", "weight", "recompute"]
         if seed % 2 and not self.lists.weights:
-            self.kinds.remove("weight")  # its backward rows are those of the whole
+            self.kinds.remove("weight")  # its backward rows are for the whole backward
         if whole_rows:
             self.kinds += ["recompute_backward", "forward_backward"]
         self.random = random.Random(seed)
@@ -261,7 +261,7 @@ class Case:
         return done
 
     def write_profile(self):
-        """(stage, chunk, kind) -> [(clock, seconds, joules)], also as a file."""
+        """Returns (stage, chunk, kind) -> [(clock, seconds, joules)], and writes it to a file."""
         self.costs = {}
         chunks = len(self.lists.placement) // len(self.lists.ranks)
         for stage in range(len(self.lists.ranks)):
@@ -346,7 +346,7 @@ class Case:
                     begin += entry["time_s"]
 
     def same_bound(self, plan, parts):
-        """The lower bound against the linear program of the same rules."""
+        """Compares the lower bound with the linear program of the same rules."""
         lists, choices, pairs, first, last = self.lists, [], [], {}, {}
         for r, rank in enumerate(lists.ranks):
             for i, op in enumerate(rank):
@@ -389,18 +389,17 @@ class Case:
         tool = SHARED / "tools" / "verify_plan.py"
         names = {i["name"] for rank in plan["instructions"] for i in rank}
         fused = any(i.get("fused_with_next") for rank in plan["instructions"] for i in rank)
-        # It knows one model only. Of a fused recomputation it lets the gradient travel after the
-        # recompute, not before the whole; whatever blocks it lets travel between computations, not
-        # between a send and a recv.
+        # The checker has only one model. With a fused recomputation it sends the gradient after the recompute, not
+        # before the whole; blocking messages are sent between computations, not between a send and a recv.
         unknown = fused or names & {"send", "recv"}
         if not tool.exists() or plan.get("copies", 1) > 1 or (unknown and self.mode == "rendezvous"):
             return
         spec = importlib.util.spec_from_file_location("verify_plan", tool)
         checker = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(checker)
-        # Of fused instructions it knows the recomputation of two schedules, without the time that a
-        # gradient travels; of wholes, messages and blocks nothing. Where its graph lacks what an
-        # instruction waits for, so does its bound.
+        # Of fused instructions the checker supports the recomputation of two schedules, without transfer times of
+        # gradients. It does not support combined instructions, messages and blocks. If dependencies are missing in its
+        # graph, its bound is not valid.
         knows_fusion = plan["schedule"].endswith("recompute-1f1b") and not self.mode
         knows_names = not names & {"recompute_backward", "forward_backward", "send", "recv"}
         sys.argv = [str(tool), str(self.directory / "out/plan.json"), str(self.profile)]
@@ -416,7 +415,7 @@ def makespan(start, durations):
 
 
 def units(lists):
-    """Makespan when a forward takes 1, a recompute 1, a backward 2, or 1 and 1 where it is split."""
+    """Returns the makespan when a forward takes 1, a recompute 1, a backward 2, or 1 and 1 if it is split."""
     seconds = {"forward": 1, "recompute": 1, "weight": 1, "backward": 1}
     known = ("forward", "backward", "weight", "recompute")
     times = [[sum(seconds.get(p[0], 0) for p in lists.parts(op, known)) for op in rank] for rank in lists.ranks]
@@ -424,7 +423,7 @@ def units(lists):
 
 
 def cases(harpe, directory):
-    """Name, schedule, options that make it, whether it has wholes that a profile may know."""
+    """Yields name, schedule, options that make it, and whether it has combined instructions that a profile may have."""
     listed = subprocess.run([harpe, "schedule", "show", "--list", "--json"], check=True, capture_output=True, text=True)
     for entry in json.loads(listed.stdout)["schedules"]:
         name = entry["name"]

@@ -23,10 +23,10 @@ def at_text(seconds):
 
 
 class Training(threading.Thread):
-    """One pipeline of two stages in simulated lock-step: an iteration takes what the server predicts of it, requests
-    included, and what one is late the next make up for: on a busy machine it trains as fast as on an idle one, and
-    loses nothing that control would have to learn of. It pauses where it is asked to, and pays for it as a real one
-    does."""
+    """One pipeline of two stages in simulated lock-step. An iteration takes the time that the server predicts, requests
+    included, and a delay is made up for by the next iterations. On a busy machine it therefore trains as fast as on an
+    idle one, without losses that the control would have to learn. It pauses when requested, with the costs of a real
+    pause."""
 
     def __init__(self, test, job, iterations, start_s=0.2):
         super().__init__(daemon=True)
@@ -96,7 +96,7 @@ class Training(threading.Thread):
 
 
 class EndingTraining(Training):
-    """Gives its machines back while it pauses: its ranks end, and a script starts it again after `harpe job wait`."""
+    """Releases its machines while it pauses: its ranks end, and a script starts it again after `harpe job wait`."""
 
     starts = 1
     said = ""
@@ -121,7 +121,7 @@ class EndingTraining(Training):
 
 
 class Carbon(ServerTest):
-    """A grid that swings by a factor of five, dirty first."""
+    """Tests with a grid whose intensity varies by a factor of five, dirty first."""
 
     def write_grid(self, steps=90, before=10, flat=False):
         self.begins = int(time.time()) // STEP_S * STEP_S
@@ -137,7 +137,7 @@ class Carbon(ServerTest):
         return self.grid[min(len(self.grid) - 1, max(0, int((at - self.first) // STEP_S)))]
 
     def grams(self, begin, end, joules):
-        """Of an iteration, by the recorded series."""
+        """Returns the grams of an iteration, by the recorded series."""
         parts = max(1, int((end - begin) / 0.05))
         return sum(joules / parts / 3.6e6 * self.grams_per_kwh(begin + (end - begin) * (k + 0.5) / parts)
                    for k in range(parts))
@@ -230,7 +230,7 @@ class Offered(Carbon):
         os.mkfifo(path)
         shown = self.until(lambda: (lambda one: one["trouble"] and one)(self.good("GET", "/v1/carbon")["sources"][0]))
         self.assertIn("is not a regular file", shown["trouble"])
-        # Of the hours that it told of before, the plan goes on; the rest says how old that is.
+        # The plan continues with the known hours of the forecast; the other figures report its age.
         read = self.metric("harpe_carbon_read_timestamp_seconds")
         self.until(lambda: self.metric("harpe_carbon_intensity_age_seconds") > 3 * STEP_S)
         self.assertEqual(self.metric("harpe_carbon_read_timestamp_seconds"), read)
@@ -257,8 +257,8 @@ class Control(Carbon):
         return points["points"] if isinstance(points, dict) and "points" in points else points["plans"]
 
     def test_a_job_follows_its_grid_and_is_in_time(self):
-        """A day of 48 s: it pauses while the grid is dirty, ends by its deadline, and emits less than at any one pace
-        that would have met it."""
+        """Tests a day of 48 s: the job pauses while the grid is dirty, ends by its deadline, and emits less than at any
+        constant pace that would have met it."""
         iterations, factor = 110, 2.0
         self.start("--carbon", self.write_grid())
         self.register()
@@ -291,12 +291,12 @@ class Control(Carbon):
         self.assertGreater(training.pauses, 0)
         plans = self.frontier()
         fastest = min(plan["time_s"] if "time_s" in plan else plan["iteration_time_s"] for plan in plans)
-        # Machines that test are late now and then; the server's own share is what it plans with.
+        # Test machines are late from time to time; the limit uses the times that the server plans with.
         limit = begun + factor * (iterations - done) * fastest
         self.assertLessEqual(ended, limit + 2)
         rows = training.rows[done:]
         grams = sum(self.grams(begin, end, joules) for begin, end, joules, _ in rows)
-        # At any one pace that is through by the deadline.
+        # At any constant pace that meets the deadline.
         best = min(self.static_grams(begun, iterations - done, plan, limit) for plan in plans)
         print(f"{grams * 1000:.2f} mg, best static {best * 1000:.2f} mg, {training.pauses} pauses, "
               f"{training.paused_s:.1f} s; {len(times)} paces; ended {limit - ended:.1f} s before the deadline; "
@@ -309,7 +309,7 @@ class Control(Carbon):
         self.assertIn('harpe_job_paused{job_id="gpt3"}', metrics)
         energy = [run["intervals"] for run in self.good("GET", "/v1/jobs/gpt3/energy")["runs"]]
         paused = sum(row[one["columns"].index("paused_s")] for one in energy for row in one["rows"])
-        # The server knows of a pause from when the first rank waits until the last goes on.
+        # The server measures a pause from the first waiting rank until the last one continues.
         self.assertGreater(paused, 0.5 * training.paused_s)
         self.assertLess(paused, 2 * training.paused_s + 2)
         self.assertIn("file, direct", self.command())
@@ -348,7 +348,7 @@ class Control(Carbon):
         self.register()
         self.command("--unknown-length", "--slack", f"{slack}s", "--deadline-factor", "1.5", "--pause", "--stop-time", "0s",
                      "--start-time", "200ms", "--min-dwell", "2s", "--idle-power", "0W")
-        # Many more than it trains before the dirtiest interval and the lead of a pause have passed.
+        # Many more than it trains until the dirtiest interval and the lead of a pause are over.
         iterations = 45
         training = Training(self, "gpt3", iterations)
         training.start()
@@ -363,7 +363,7 @@ class Control(Carbon):
             time.sleep(0.2)
         self.assertEqual(training.errors, [])
         self.assertEqual(len(training.rows), iterations)
-        self.assertGreater(max(behind), 1)  # it put work off, since the grid is dirty
+        self.assertGreater(max(behind), 1)  # it delayed work, since the grid is dirty
         self.assertLessEqual(max(behind), slack + 1)
         self.assertIn(" that it may be behind a pace 1.5 times slower", self.command())
         before = self.good("GET", "/v1/jobs/gpt3/carbon")
@@ -375,7 +375,7 @@ class Control(Carbon):
     def test_control_outlives_the_server(self):
         grid = self.write_grid(steps=200)
         self.start("--carbon", grid)
-        # Far away, so that no iteration that a busy machine is late with brings the deadline near.
+        # Far away, so that delays of a busy machine do not bring the deadline near.
         terms = {"iterations": 5000, "deadline_factor": 50, "tokens_per_iteration": 1000}
         self.register(carbon=terms)
         training = Training(self, "gpt3", 4)
@@ -391,7 +391,7 @@ class Control(Carbon):
         self.assertEqual(after["since"], before["since"])
         self.assertEqual(after["iterations_done"], 4)
         self.stop()
-        # Without its source it runs at a static pace, and says why.
+        # Without its source it runs at a static pace, and reports why.
         self.start()
         self.register(carbon=terms)
         again = Training(self, "gpt3", 3)

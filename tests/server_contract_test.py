@@ -16,12 +16,12 @@ PROGRAM = pathlib.Path(sys.executable).with_name("schemathesis")
 CHECKS = ("not_a_server_error", "status_code_conformance", "content_type_conformance", "response_headers_conformance",
           "response_schema_conformance", "unsupported_method", "allow_header_conformance", "use_after_free",
           "ensure_resource_availability")
-# Responses to these come when something happens.
+# Responses to these arrive only when an event happens.
 WAITING = ("getEvents", "zeusSchedule")
-# Zeus's word for a job that is not there.
+# Zeus's status code for a job that does not exist.
 ZEUS_400 = ("zeusBatchSize", "zeusReportTrial")
 
-# 422: the form is right, but it does not fit the job.
+# 422: the form is valid, but it does not fit the job.
 RUNNING_JOB = """
 [parameters]
 "path.job" = "j"
@@ -53,14 +53,14 @@ class Promises(ServerTest):
         self.start()
         self.begin()
         self.wait_for_phase("running")
-        # Where a parameter is given, one that should be wrong is not.
+        # Where a parameter is given, wrong values are not tested.
         self.ask_everything(RUNNING_JOB, *self.without("deleteJob", "putJob", "putRecurringJob", *ZEUS_400), "--phases", "examples,coverage,fuzzing",
                             more_checks=["positive_data_acceptance"])
-        # Its ranks' clocks may be others' by now, who have shown that theirs is a newer run; it goes on.
+        # Other sessions, which have proved to be a newer run, may have its ranks' places by now; it continues.
         self.assertEqual(self.good("GET", "/v1/jobs/j")["activity"], "active")
 
     def test_a_specification_is_refused_where_the_document_rules_it_out(self):
-        """And else by more than a schema can say."""
+        """Tests also rules that a schema cannot express."""
         self.start()
         specification = server_process.CONTRACT.validator({"$ref": "#/components/schemas/Specification"})
         good = server_process.specification()

@@ -16,12 +16,12 @@ import postgres_process
 import server_process
 from server_process import CLOCKS, Answer, ServerTest, specification
 
-# No rank waits longer for a response to its report, whatever the store does.
+# Longest time for a response to a rank's report, whatever the store does.
 LONGEST_ANSWER_S = 5
 
 
 class Training:
-    """The ranks of a job, which report one iteration after the other until they are stopped."""
+    """The ranks of a job, which report one iteration after another until they are stopped."""
 
     def __init__(self, test, job, data):
         self.test, self.job, self.data = test, job, data
@@ -50,7 +50,7 @@ class Training:
         self.slowest = max(self.slowest, time.monotonic() - begin)
 
     def goes_on(self, iterations):
-        """Waits until so many more have been reported."""
+        """Waits until that many more iterations have been reported."""
         end = self.iteration + iterations
         self.test.wait_for(lambda: self.iteration >= end)
 
@@ -60,9 +60,9 @@ class Training:
 
 
 class Outage:
-    """What holds for any store. Tests say how it goes, in `take_store` and `give_store_back`."""
+    """Tests for any store. Subclasses implement `take_store` and `give_store_back`."""
 
-    shared = False  # with other servers, which may command its jobs when its lease is over
+    shared = False  # true if other servers may command its jobs after its lease has expired
 
     def refused_by_store(self, method, path, body=None):
         response = self.ask(method, path, body)
@@ -92,7 +92,7 @@ class Outage:
         training.goes_on(3)
 
         self.take_store()
-        # What cannot be promised is done, and said not to be stored.
+        # A change that cannot be stored is made, and the response says that it is not stored.
         self.assertIn("could not be stored", self.refused_by_store("PUT", "/v1/jobs/j/stragglers/1", {"factor": 1.3}))
         self.assertEqual(self.good("GET", "/health")["status"], "degraded")
         self.assertEqual(self.good("GET", "/health")["store"], "failing")
@@ -111,7 +111,7 @@ class Outage:
 
         self.give_store_back()
         self.wait_for(lambda: self.good("GET", "/health")["status"] == "ok")
-        # The same again, now promised.
+        # The same request again, now stored.
         self.good("PUT", "/v1/jobs/k", specification())
         self.good("POST", "/v1/jobs/k/ranks", {"stage": 0, "session": "s00", "clocks_mhz": CLOCKS})
         self.good("PUT", "/v1/jobs/j/objective", {"slowdown": 0.02})
@@ -130,7 +130,7 @@ class Outage:
         self.assertEqual(self.good("GET", "/v1/jobs/gone")["phase"], "running")
         phases = [event["text"] for event in self.good("GET", "/v1/jobs/j/log")["events"] if event["kind"] == "phase"]
         self.assertEqual(phases[-2:], ["running", "straggling"])
-        # The last versions may not have been stored; what ranks hear from now on is newer all the same.
+        # The last versions may not have been stored; later ones that ranks receive are still newer.
         Training(self, "j", data=2).goes_on(2)
         self.assertGreater(self.good("GET", "/v1/jobs/j")["version"], before["version"])
 
@@ -152,7 +152,7 @@ class DatabaseAway(Outage, ServerTest):
         self.postgres.start()
 
     def launch(self):
-        """A server whose database is away, once it says so."""
+        """Starts a server whose database is unavailable, and waits until it reports that."""
         self.socket = self.folder / "socket"
         server = subprocess.Popen([self.harpe, "serve", "--tcp", "127.0.0.1:0", "--socket", self.socket, "--store", self.store],
                                   stderr=subprocess.PIPE, text=True)
@@ -183,7 +183,7 @@ class DatabaseAway(Outage, ServerTest):
             self.assertEqual(response.status, 503)
             self.assertEqual(response.headers["Retry-After"], "1")
             self.assertIn(b"waits for its database", response.body)
-            self.assertNotIn(b"postgres", response.body)  # where it is, is not for everybody
+            self.assertNotIn(b"postgres", response.body)  # its address is not public
         self.give_store_back()
         said = ""
         while "listening on" not in said:
@@ -203,7 +203,7 @@ class DatabaseAway(Outage, ServerTest):
             connected, _ = silent.accept()
             with connected:
                 server.terminate()
-                self.assertEqual(server.wait(5), 0)  # an attempt lasts ten seconds
+                self.assertEqual(server.wait(5), 0)  # an attempt takes ten seconds
 
     def test_a_server_that_waits_ends_when_it_is_asked_to(self):
         self.take_store()
@@ -213,7 +213,7 @@ class DatabaseAway(Outage, ServerTest):
 
 
 class DiskFull(Outage, ServerTest):
-    """A limit on the size of files stands for a disk without space: no file grows over one page."""
+    """A limit on the size of files simulates a full disk: no file grows beyond one page."""
 
     def limit(self, size):
         _, hard = resource.prlimit(self.server.pid, resource.RLIMIT_FSIZE)

@@ -30,7 +30,7 @@ class Lifecycle(ServerTest):
         return {job["id"]: job for job in self.good("GET", "/v1/jobs" + query)["jobs"]}
 
     def listen(self, job):
-        """A rank listens to its job until the end of the test: the job stays active, however long a step takes."""
+        """Opens an event stream until the end of the test: the job stays active, however long a step takes."""
         connection = http.client.HTTPConnection(self.address, timeout=60)
         self.addCleanup(connection.close)
         connection.request("GET", f"/v1/jobs/{job}/events?data=0&stage=0")
@@ -49,7 +49,7 @@ class Deleting(Lifecycle):
     CLIENTS, ROUNDS = 4, 12
 
     def change(self, job, number, deleted, faults):
-        """Changes that each have to be stored, one after the other, until the job is gone."""
+        """Sends changes that each have to be stored, one after the other, until the job is gone."""
         connection = http.client.HTTPConnection(self.address, timeout=60)
         count = 0
         while not deleted.is_set():
@@ -76,7 +76,7 @@ class Deleting(Lifecycle):
             self.wait_for(lambda: self.good("GET", f"/v1/jobs/{job}")["stragglers"])
             self.assertEqual(self.ask("DELETE", f"/v1/jobs/{job}").status, 200)
             self.assertEqual(self.ask("GET", f"/v1/jobs/{job}").status, 404)
-            if number % 2:  # its id is free at once, and a change behind it meets the new job
+            if number % 2:  # its id is free at once, so later changes reach the new job
                 self.assertEqual(self.ask("PUT", f"/v1/jobs/{job}", specification(micro_batches=5)).status, 201)
             deleted.set()
             for thread in threads:
@@ -135,7 +135,7 @@ class Ending(Lifecycle):
         self.assertFalse(self.end("j", 0))
         self.assertEqual(self.good("GET", "/v1/jobs/j")["activity"], "active")
         self.assertTrue(self.end("j", 1))
-        self.assertTrue(self.end("j", 1))  # the same again
+        self.assertTrue(self.end("j", 1))  # the same request again
         ended = self.good("GET", "/v1/jobs/j")
         self.assertEqual(ended["activity"], "ended")
         self.assertAlmostEqual(ended["ended_at"], time.time(), delta=30)
@@ -151,7 +151,7 @@ class Ending(Lifecycle):
         self.start()
         self.assertEqual(self.good("GET", "/v1/jobs/j")["activity"], "ended")
         self.assertEqual(self.good("GET", "/v1/jobs/j/plans"), plans)
-        # Other processes take the places at once, and training goes on by the plans there were.
+        # Other processes take the places at once, and training continues with the existing plans.
         for stage in range(2):
             self.good("POST", "/v1/jobs/j/ranks", {"stage": stage, "session": f"t{stage}", "clocks_mhz": CLOCKS})
         status = self.good("GET", "/v1/jobs/j")
@@ -173,23 +173,23 @@ class Ending(Lifecycle):
         self.listen("heard")
         self.wait_for(lambda: self.listed()["silent"]["activity"] == "ended")
         self.wait_for(lambda: self.in_memory() == 1)
-        self.assertEqual(self.listed()["heard"]["activity"], "active")  # a rank listens
+        self.assertEqual(self.listed()["heard"]["activity"], "active")  # a rank has an event stream
         self.assertEqual(self.listed()["silent"]["newest_iteration"], 3)
-        # Who looks on sees what was, and changes nothing.
+        # Reading shows the last state, and changes nothing.
         log = self.good("GET", "/v1/jobs/silent/log")
         seen = self.good("GET", "/v1/jobs/silent")
         for same in ("phase", "newest_iteration", "energy_j", "objective", "ranks_registered", "heard_at"):
             self.assertEqual(seen[same], before[same], same)
         self.assertEqual(self.good("GET", "/v1/jobs/silent/log"), log)
         self.assertEqual(self.listed()["silent"]["activity"], "ended")
-        # Its ranks go on where they were.
+        # Its ranks continue where they were.
         self.report("silent", 4)
         self.listen("silent")
         after = self.good("GET", "/v1/jobs/silent")
         self.assertEqual((after["activity"], after["phase"], after["newest_iteration"]), ("active", "running", 4))
         self.assertGreater(after["version"], before["version"])
         self.assertEqual(after["energy_j"], before["energy_j"] + 100)
-        # And a place that its rank holds is not another's.
+        # A place that its rank holds cannot be taken by another.
         other = self.ask("POST", "/v1/jobs/silent/ranks", {"stage": 0, "session": "other", "clocks_mhz": CLOCKS})
         self.assertEqual(other.status, 409)
 
@@ -233,11 +233,11 @@ class Ending(Lifecycle):
         begin = time.monotonic()
         self.start()
         self.assertEqual(self.good("GET", "/health")["jobs"], copies + 1)
-        self.assertLess(time.monotonic() - begin, 5)  # of a machine that does other things, too
+        self.assertLess(time.monotonic() - begin, 5)  # even on a busy machine
         self.assertEqual(self.in_memory(), 0)
         self.assertEqual(self.good("GET", "/v1/jobs/copy1234")["phase"], "running")
         self.report("copy2345", 1)
-        # A list comes in pages.
+        # A list is divided into pages.
         seen, after = [], ""
         while after is not None:
             page = self.good("GET", f"/v1/jobs?limit=1000&after={after}")
@@ -248,7 +248,7 @@ class Ending(Lifecycle):
 
 
 class Sizes(Lifecycle):
-    """What a few words ask for is known before any of it is made."""
+    """Tests that the size of a request is checked before any of it is allocated."""
 
     def test_what_is_too_much_is_refused_by_its_words(self):
         self.start()
@@ -275,7 +275,7 @@ class Sizes(Lifecycle):
             spec = '{"stages":1,"tensor":262144,"schedule":"1f1b","micro_batches":1}'
             self.assertEqual(self.ask("PUT", f"/v1/jobs/declared{number}", spec).status, 201)
         self.assertLess(memory(), 16)
-        # Half of the memory is for one client; places of 256 ranks take some together.
+        # One client may use half of the memory; 256 ranks share one of its allotments.
         refused = None
         for shard in range(0, 262144, 256):
             rank = {"data": 0, "stage": 0, "tensor": shard, "session": f"s{shard}", "clocks_mhz": CLOCKS}
@@ -327,8 +327,8 @@ class Sizes(Lifecycle):
         going.set()
         for thread in threads:
             thread.join()
-        self.assertLess(max(slowest.values()), 2, slowest)  # at no time seconds, on a busy machine
-        # Stored once, in the words that make it.
+        self.assertLess(max(slowest.values()), 2, slowest)  # never seconds, even on a busy machine
+        # Stored once, as the text that generates it.
         self.stop()
         with sqlite3.connect(self.path()) as database:
             self.assertLess(max(size for size, in database.execute("SELECT length(state) FROM job")), 20_000)
@@ -349,7 +349,7 @@ class Sizes(Lifecycle):
 
 
 class Refusing(Lifecycle):
-    """A store that takes all jobs but one."""
+    """A store that accepts all jobs except one."""
 
     def refuse(self, job):
         with sqlite3.connect(self.path(), timeout=30) as database:
@@ -380,7 +380,7 @@ class Refusing(Lifecycle):
         self.assertRegex(self.ask("GET", "/metrics").body.decode(), "(?m)^harpe_server_jobs_refused 1$")
         self.good("PUT", "/v1/jobs/good/objective", {"slowdown": 0.2})
         self.accept()
-        self.assertEqual(self.stop(), 0)  # what is left is stored at the end
+        self.assertEqual(self.stop(), 0)  # the rest is stored at the end
         self.start()
         for job, slowdown in (("good", 0.2), ("fine", 0.05), ("bad", 0.5)):
             self.assertEqual(self.good("GET", f"/v1/jobs/{job}")["objective"], {"slowdown": slowdown}, job)
@@ -397,7 +397,7 @@ class Clocks(Lifecycle):
         self.assertLess(told["until"], time.time() + 2.1)
         self.good("PUT", "/v1/jobs/j/stragglers/0", {"factor": 1.2, "until": time.time() + 600})
         self.kill()
-        time.sleep(max(0.0, told["until"] - time.time()))  # the moment that is waited for
+        time.sleep(max(0.0, told["until"] - time.time()))  # the time that the test waits for
         self.start()
         self.report("j", 1)
         self.wait_for(lambda: [one["pipeline"] for one in self.good("GET", "/v1/jobs/j")["stragglers"]] == [0])

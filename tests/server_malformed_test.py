@@ -14,7 +14,7 @@ from server_process import CLOCKS, CONTRACT, ServerTest, specification
 
 SEED = 20260501
 REQUESTS = 1000
-# What the server may have taken at most beside what it had; with a sanitizer memory says nothing.
+# Largest growth of the server's memory; with a sanitizer it is not meaningful.
 MOST_MORE_BYTES = 32 << 20
 REFUSALS = {400, 404, 405, 409, 413, 414, 422, 431, 501, 505}
 
@@ -31,7 +31,7 @@ BODIES = (
     ("PUT", "/v1/jobs/j/objective", {"slowdown": 0.1}),
     ("POST", "/register_job", ZEUS_JOB),
 )
-# Well-formed, and wrong.
+# Well-formed, but wrong.
 WRONG = (
     ("POST", "/v1/jobs/j/ranks", {"stage": 0, "session": "another", "clocks_mhz": CLOCKS}),
     ("POST", "/v1/jobs/j/ranks", {"stage": 2, "session": "s", "clocks_mhz": CLOCKS}),
@@ -89,7 +89,7 @@ def text_of(body):
 
 
 class Generator:
-    """Each method makes one kind of wrong request: its bytes, and method and target where it is HTTP."""
+    """Each method generates one kind of wrong request: its bytes, and method and target if it is HTTP."""
 
     def __init__(self, seed):
         self.random = random.Random(seed)
@@ -147,7 +147,7 @@ class Generator:
         return self.of(valid, valid[2][:-1] + b", " + name + b": 1}")
 
     def with_what_nobody_knows(self):
-        method, target, body = self.random.choice(BODIES[:-1])  # Zeus's server lets it pass
+        method, target, body = self.random.choice(BODIES[:-1])  # Zeus's server accepts it
         return request(method, target, text_of({**body, "x" * self.random.choice([1, 10, 10_000]): 1})), method, target
 
     def with_no_object(self):
@@ -197,7 +197,7 @@ class Generator:
 
 
 class Raw:
-    """Responses on a socket, byte for byte."""
+    """Reads responses from a socket, byte by byte."""
 
     def __init__(self, address):
         host, port = address.rsplit(":", 1)
@@ -207,10 +207,10 @@ class Raw:
         try:
             self.socket.sendall(data)
         except (BrokenPipeError, ConnectionResetError):
-            pass  # refused before it was read: the response is there
+            pass  # refused before it was read: there is a response
 
     def response(self):
-        """(status, content type, body) of the next response; none where the connection ended."""
+        """Returns (status, content type, body) of the next response; None if the connection has ended."""
         received = b""
         while b"\r\n\r\n" not in received:
             more = self.receive()
@@ -233,13 +233,13 @@ class Raw:
 
 class Malformed(ServerTest):
     def memory(self, name):
-        """Bytes of the server by a line of /proc/PID/status."""
+        """Returns the bytes in a line of /proc/PID/status of the server."""
         with open(f"/proc/{self.server.pid}/status") as status:
             return int(re.search(rf"{name}:\s+(\d+) kB", status.read())[1]) << 10
 
     def state(self):
         state = self.good("GET", "/v1/jobs/j")
-        for noted in ("reports_refused", "refused", "heard_at"):  # of those who asked for what is wrong
+        for noted in ("reports_refused", "refused", "heard_at"):  # changed by wrong requests
             state.pop(noted)
         return state, self.good("GET", "/v1/jobs/j/assignments?stage=0"), self.good("GET", "/v1/jobs/j/plans")
 
@@ -248,7 +248,7 @@ class Malformed(ServerTest):
         self.begin()
         self.wait_for_phase("running")
         before = self.state()
-        # Connections that say half of a request and then nothing are there all the time.
+        # Connections that stop in the middle of a request stay open all the time.
         silent = [Raw(self.address) for _ in range(50)]
         for i, one in enumerate(silent):
             one.send(request("PUT", "/v1/jobs/k", b"x" * 1000)[:i * 20 + 5])

@@ -45,10 +45,10 @@ class Answer:
 
 
 class ServerTest(unittest.TestCase):
-    harpe = None  # set by the script that runs the tests
-    slow = bool(os.environ.get("HARPE_SANITIZE"))  # what a build with sanitizers takes its time for
-    trust = None  # certificate of a server that speaks TLS
-    source = None  # address and port that requests come from; without TLS
+    harpe = None  # set by the test script
+    slow = bool(os.environ.get("HARPE_SANITIZE"))  # builds with sanitizers are slow
+    trust = None  # certificate of a server with TLS
+    source = None  # local address and port of requests; without TLS
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -58,7 +58,7 @@ class ServerTest(unittest.TestCase):
         self.server = None
 
     def start(self, *options, tcp="127.0.0.1:0", **how):
-        if "--search-time" not in options:  # plans that change at any time are for tests of just that
+        if "--search-time" not in options:  # plans that change at any time are for their own tests
             options = ("--search-time", "0", *options)
         self.server = subprocess.Popen(
             [self.harpe, "serve", "--tcp", tcp, "--store", self.store, "--log", self.folder / "log", *options],
@@ -75,7 +75,7 @@ class ServerTest(unittest.TestCase):
     def stop(self):
         if self.server.poll() is None:
             self.server.terminate()
-            self.server.send_signal(signal.SIGCONT)  # a test that failed may have left it stopped
+            self.server.send_signal(signal.SIGCONT)  # a failed test may have left it stopped
         try:
             self.server.wait(60)
         finally:
@@ -110,7 +110,7 @@ class ServerTest(unittest.TestCase):
         return response.json()
 
     def good_in_time(self, *arguments, seconds=60):
-        """The same where a server may not have the job yet, or not be sure of it: it says to ask again."""
+        """Like `good`, repeated while a server does not have the job yet, or asks to try again."""
         responses = []
 
         def responds():
@@ -129,14 +129,14 @@ class ServerTest(unittest.TestCase):
                           {"data": data, "stage": stage, "session": f"s{data}{stage}", "clocks_mhz": CLOCKS})
 
     def wait_for(self, holds, seconds=60):
-        # Under sanitizers plans take ten times as long, and beside other work several times that.
+        # Under sanitizers planning takes ten times as long, and with other load several times that.
         end = time.monotonic() + seconds * (5 if self.slow else 1)
         while not holds():
             self.assertLess(time.monotonic(), end, "it did not come")
             time.sleep(0.02)
 
     def wait_for_phase(self, phase, job="j"):
-        """Until the job is in this phase and no plans are being made."""
+        """Waits until the job is in this phase and no plans are being made."""
         def there():
             status = self.good("GET", f"/v1/jobs/{job}")
             return status["phase"] == phase and status["characterization"] is None

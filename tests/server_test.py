@@ -83,7 +83,7 @@ class Crashes(ServerTest):
         self.assertEqual(self.good("GET", "/v1/jobs/j/plans"), plans)
         self.assertEqual(self.ask("GET", "/v1/jobs/gone").status, 404)
         self.assertTrue(self.good("GET", "/v1/jobs/j/log")["events"])
-        # The same job and rank again are no others.
+        # The same job and rank again are accepted.
         self.assertEqual(self.ask("PUT", "/v1/jobs/j", specification(data=2)).status, 200)
         self.good("POST", "/v1/jobs/j/ranks", {"data": 1, "stage": 1, "session": "s11", "clocks_mhz": CLOCKS})
         self.assertEqual(self.good("DELETE", "/v1/jobs/j/stragglers/1")["phase"], "running")
@@ -144,7 +144,8 @@ class Crashes(ServerTest):
             (self.folder / "log").unlink()
 
     def in_a_terminal(self, hang_up=signal.SIG_DFL):
-        """Starts a server in a new terminal, and waits until it listens. Returns its process id and the terminal."""
+        """Starts a server in a new terminal, and waits until it accepts connections. Returns its process id and the
+        terminal."""
         child, terminal = pty.fork()
         if child == 0:
             signal.signal(signal.SIGHUP, hang_up)
@@ -165,7 +166,7 @@ class Crashes(ServerTest):
 
     @staticmethod
     def end_of(child, with_signal=None):
-        """The exit status, or nothing while it runs."""
+        """Returns the exit status, or None while it runs."""
         with contextlib.suppress(ChildProcessError, ProcessLookupError):
             if with_signal:
                 os.kill(child, with_signal)
@@ -198,7 +199,7 @@ class Crashes(ServerTest):
 
 
 class Commands(ServerTest):
-    """`harpe job` against a running server."""
+    """Tests `harpe job` with a running server."""
 
     def job(self, *arguments, server=None):
         return subprocess.run([self.harpe, "job", *arguments, "--server", server or f"http://{self.address}"],
@@ -371,7 +372,7 @@ class Commands(ServerTest):
 
 
 class Room(ServerTest):
-    """A server that may have few files open."""
+    """Tests a server with a low limit on open files."""
 
     FILES, CONNECTIONS = 100, 50
 
@@ -390,7 +391,7 @@ class Room(ServerTest):
         said = (self.folder / "log").read_text()
         self.assertIn(f"holds {self.CONNECTIONS} connections at once, for {self.CONNECTIONS // 2} ranks with two each: "
                       f"more need more open files than the {self.FILES}", said)
-        # A job with more ranks than that is warned; others are not.
+        # Only a job with more ranks than that gets a warning.
         spec = specification(data=self.CONNECTIONS)
         self.assertIn(f"connections for {self.CONNECTIONS // 2}", self.good("PUT", "/v1/jobs/large", spec)["warning"])
         self.assertNotIn("warning", self.good("PUT", "/v1/jobs/small", specification()))
@@ -404,7 +405,7 @@ class Room(ServerTest):
         self.assertEqual((refused.status, refused.headers["Retry-After"]), (503, "5"))
         self.assertIn("as many connections as this server", refused.json()["error"]["message"])
         self.assertIn("--connections", (self.folder / "log").read_text())
-        # How it is can be asked all the time.
+        # Its health can be read all the time.
         for _ in range(5):
             self.assertEqual(self.good("GET", "/health")["status"], "ok")
             self.assertEqual(self.ask("GET", "/metrics").status, 200)
@@ -442,7 +443,7 @@ class Contract(ServerTest):
         recurring = ("PUT", "/v1/recurring-jobs/{job}")
         self.assertEqual(self.ask("PUT", self.filled(recurring[1]), self.BODIES[recurring]).status, 201)
         self.assertEqual(self.ask("POST", self.filled(recurring[1]) + "/trials").status, 201)
-        # What is removed last, and what is below it before.
+        # Removed last, after everything below it.
         routes = sorted(CONTRACT.operations(),
                         key=lambda route: (route[0] == "DELETE" and "straggler" not in route[1], -route[1].count("/")))
         self.assertGreater(len(routes), 20)
@@ -454,7 +455,7 @@ class Contract(ServerTest):
             response = self.ask(method, self.filled(path), self.BODIES.get((method, path)))
             expected = 201 if (method, path) == ("POST", "/v1/recurring-jobs/{job}/trials") else 200
             if path == "/v1/jobs/{job}/carbon" and method == "PUT":
-                expected = 422  # this server offers no source
+                expected = 422  # this server has no carbon source
             self.assertEqual(response.status, expected, (method, path, response.body))
             self.assertIn(expected, statuses)
 
@@ -500,7 +501,7 @@ class Contract(ServerTest):
 
 
 class Zeus(ServerTest):
-    """Section 2 of Zeus's wire formats."""
+    """Tests section 2 of Zeus's wire formats."""
 
     JOB = {"job_id": "", "pp_degree": 2, "dp_degree": 1, "tp_degree": 1, "world_size": 2, "job_metadata": None}
 
@@ -512,7 +513,7 @@ class Zeus(ServerTest):
             "rank": rank, "dp_rank": 0, "pp_rank": rank, "tp_rank": 0, "available_frequencies": CLOCKS, **changes})
 
     def schedules(self, job):
-        """Both ranks ask at the same time."""
+        """Requests the schedules of both ranks at the same time."""
         responses = [None, None]
 
         def ask(rank):
@@ -551,14 +552,14 @@ class Zeus(ServerTest):
         response = self.ask("POST", f"/result/{job}", result)
         self.assertEqual((response.status, response.body), (200, b"null"))
         self.assertEqual(self.good("GET", "/v1/jobs/gpt3")["reports"], 2)
-        # A counter that wrapped, and a unit that is wrong: a refusal would end the training.
+        # A counter that has wrapped, and a wrong unit: an error response would end the training.
         for wrong in (-4.3e6, 1e15):
             response = self.ask("POST", f"/result/{job}", {"rank": 0, "iter_time": [0.3], "iter_energy": [wrong]})
             self.assertEqual(response.status, 200)
             self.assertIn(" J in 0.3 s is ", response.json()["energy_refused"])
         status = self.good("GET", "/v1/jobs/gpt3")
         self.assertEqual((status["reports"], status["energies_refused"], status["energy_j"]), (4, 2, 81))
-        # The last plan repeats.
+        # The last plan is repeated.
         self.assertEqual([response.status for response in self.schedules(job)], [200, 200])
 
     def test_the_schedule_waits_for_all_ranks(self):
@@ -608,7 +609,7 @@ class Zeus(ServerTest):
         for response in self.schedules(job):
             self.assertEqual(response.status, 400)
             self.assertIn("job_metadata", response.json()["detail"])
-        # Other degrees than the job has.
+        # Degrees that differ from those of the job.
         self.good("PUT", "/v1/jobs/wide", specification(data=2))
         job = self.register("wide").json()
         for rank in range(2):
@@ -620,7 +621,7 @@ class Zeus(ServerTest):
         self.assertEqual(self.register('{"schedule": "1f1b", "micro_batches": 2, "stages": 3}').status, 400)
 
     def result(self, job, rank, schedule, iterations=4):
-        """What a rank measures that runs by a schedule."""
+        """Returns measurements of a rank that follows a schedule."""
         time, energy = {"forward": [], "backward": []}, {"forward": [], "backward": []}
         for name, clock in schedule["frequencies"]:
             cost = COSTS[rank, name, clock]
@@ -653,7 +654,7 @@ class Zeus(ServerTest):
                 self.result(job, rank, schedule)
         status = self.good("GET", f"/v1/jobs/{job}")
         self.assertEqual(status["phase"], "running", status)
-        # What was reported came back as its profile.
+        # The reported values became its profile.
         lines = self.ask("GET", f"/v1/jobs/{job}/profile").body.decode().splitlines()[1:]
         self.assertEqual(len(lines), len(COSTS))
         for line in lines:
@@ -690,14 +691,14 @@ class Zeus(ServerTest):
             job = self.register(metadata).json()
             native = metadata if metadata == "gpt3" else job
             if native == job:
-                self.restart()  # what it may do before a rank is there
+                self.restart()  # a restart is possible before a rank registers
             for rank in range(2):
                 self.assertEqual(self.rank(job, rank).status, 200)
             self.wait_for_phase("running", native)
             before = [response.json() for response in self.schedules(job)]
             self.result(job, 0, before[0], iterations=2)
             self.restart()
-            # The other rank ends the same iterations, and both go on.
+            # The other rank ends the same iterations, and both continue.
             self.result(job, 1, before[1], iterations=2)
             for _ in range(3):
                 newest = self.good("GET", f"/v1/jobs/{native}")["newest_iteration"]
@@ -709,9 +710,9 @@ class Zeus(ServerTest):
             status = self.good("GET", f"/v1/jobs/{native}")
             self.assertEqual((status["ranks_registered"], status["reports_unused"]), (2, 0))
             self.assertGreaterEqual(status["reports"], 2 + 3 * 4)
-            self.assertEqual(self.rank(job, 0).status, 200)  # the same again is harmless
+            self.assertEqual(self.rank(job, 0).status, 200)  # repeating it is harmless
             self.restart()
-            # Only those that were there are known.
+            # Only ranks that had registered are known.
             self.assertEqual(self.ask("GET", f"/schedule/{job}?rank=2").status, 400)
 
     def test_a_rank_that_was_not_there_registers_later(self):
@@ -747,7 +748,7 @@ class Zeus(ServerTest):
                 self.assertIn("start the training again", response.json()["detail"])
         self.assertEqual(self.good("GET", "/v1/jobs/gpt3")["version"], before)
         self.assertEqual(len(self.good("GET", "/v1/jobs")["jobs"]), 2)
-        # The next training takes the places of the one before, and leaves Harpe's own ranks theirs.
+        # The next training takes the places of the previous one, but not those of Harpe's own ranks.
         for native, reports in (("gpt3", 1), ("held", 0)):
             job = self.register(native).json()
             for rank in range(2):

@@ -32,7 +32,7 @@ def encoded(data):
 
 
 def own_token(claims, key=KEY, algorithm="HS256"):
-    """A token that Harpe did not make."""
+    """Returns a token that Harpe did not issue."""
     parts = [encoded(json.dumps(part).encode()) for part in ({"alg": algorithm, "typ": "JWT"}, claims)]
     return ".".join((*parts, encoded(hmac.new(key.encode(), ".".join(parts).encode(), hashlib.sha256).digest())))
 
@@ -42,7 +42,7 @@ class Tls(ServerTest):
         subprocess.run(["openssl", *map(str, arguments)], cwd=self.folder, check=True, capture_output=True)
 
     def certify(self, name):
-        """A certificate for 127.0.0.1, signed by an authority of its own."""
+        """Makes a certificate for 127.0.0.1, signed by a separate authority."""
         ca, cert = f"{name}-ca", name
         curve = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes")
         self.openssl("req", "-x509", *curve, "-keyout", f"{ca}.key", "-out", f"{ca}.pem", "-days", 1, "-subj", "/CN=authority",
@@ -108,7 +108,7 @@ class Tls(ServerTest):
         issued = self.token("job-read")
         made = json.loads(base64.urlsafe_b64decode(issued.split(".")[1] + "=="))
         claims = {**made, "exp": int(time.time()) + 60}
-        self.assertEqual(self.client(own_token(claims)).jobs(), [])  # what makes the others bad is what they say
+        self.assertEqual(self.client(own_token(claims)).jobs(), [])  # the other tokens are rejected for their content
         head, body, signature = issued.split(".")
         for token in (None, "x", "a.b.c", head + "." + body + ".", head + "." + body + "." + signature[::-1],
                       own_token({**claims, "exp": int(time.time()) - 60}), own_token(claims, key=KEY[::-1]),
@@ -117,7 +117,7 @@ class Tls(ServerTest):
         self.assertEqual(self.client().health()["status"], "ok")
 
     def replaced(self, name, text):
-        """Beside and renamed, as what replaces secrets does; then the server gets SIGHUP."""
+        """Replaces a file by renaming, like tools that rotate secrets; then sends SIGHUP to the server."""
         beside = self.folder / "replacement"
         beside.write_text(text)
         beside.chmod(0o600)
@@ -132,7 +132,7 @@ class Tls(ServerTest):
                 self.trusted.wrap_socket(plain, server_hostname=self.host) as stays:
             before = stays.getpeercert(binary_form=True)
             self.replaced("signing-key", f"{new}\n{old}\n")
-            self.certify("server")  # of another authority
+            self.certify("server")  # signed by another authority
             self.server.send_signal(signal.SIGHUP)
             self.trusted = ssl.create_default_context(cafile=self.folder / "server-ca.pem")
             self.wait_for(lambda: self.certificate() not in (None, before))
@@ -181,7 +181,7 @@ class Tls(ServerTest):
         with self.assertRaises(harpe.UnavailableError):
             self.client(token, authority="other-ca.pem").jobs()
         with self.assertRaises(harpe.UnavailableError):
-            self.client(token, host="localhost").jobs()  # no name of the certificate
+            self.client(token, host="localhost").jobs()  # not a name in the certificate
 
     def test_what_is_no_tls_or_an_old_one_ends_alone(self):
         stays = self.connect()
@@ -230,7 +230,7 @@ class Tls(ServerTest):
         waited = time.monotonic() - told_at
         self.assertGreater(waited, HEARTBEAT_S - 1)
         self.assertLess(waited, HEARTBEAT_S + 3)
-        # And goes on to tell what happens.
+        # The stream continues to send events.
         job.remove()
         while b"deleted" not in received:
             more = stream.recv(4096)

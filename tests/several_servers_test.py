@@ -19,13 +19,13 @@ from postgres_process import Network, Postgres
 from server_process import CLOCKS, ServerTest, specification
 from training_ranks import Training
 
-# Leases that tests can wait for.
+# A lease short enough for tests to wait for.
 LEASE_S = 1.5
 BRIEF = ("--test-lease", f"{LEASE_S}s")
 
 
 class Node(ServerTest):
-    """One of several servers; its methods are those of a test with one."""
+    """One of several servers, with the methods of a test with one server."""
 
     def __init__(self, store):
         super().__init__("log")
@@ -36,7 +36,7 @@ class Node(ServerTest):
         return (self.folder / "log").read_text()
 
     def unanswered(self):
-        """Requests that wait for their response, but for this one."""
+        """Returns the number of requests without a response, excluding this one."""
         counts = [line.rsplit(" ", 1) for line in self.ask("GET", "/metrics").body.decode().splitlines()]
         asked = sum(float(count) for name, count in counts if name == "harpe_server_http_requests_total")
         return asked - sum(float(count) for name, count in counts if "http_responses_total{" in name) - 1
@@ -58,7 +58,7 @@ class SeveralServers(unittest.TestCase):
         return node
 
     def owner(self, job):
-        """The URL of the server that owns a job, whether it is there or not."""
+        """Returns the URL of the server that owns a job, running or not."""
         return self.postgres.execute(
             f"SELECT s.url FROM harpe_owner o JOIN harpe_server s USING (server) WHERE o.job = '{job}'")
 
@@ -74,7 +74,7 @@ class SeveralServers(unittest.TestCase):
                                                         "iteration": iteration, "version": version, "time_s": 0.3})
 
     def train_with_zeus(self, metadata, node, *nodes_of_ranks):
-        """Two stages, each rank at a node of its own; the training's id."""
+        """Registers two stages, each rank at its own node. Returns the training's id."""
         job = node.good("POST", "/register_job", {"job_id": "", "pp_degree": 2, "dp_degree": 1, "tp_degree": 1,
                                                   "world_size": 2, "job_metadata": metadata})
         for rank, of_rank in enumerate(nodes_of_ranks):
@@ -93,7 +93,7 @@ class SeveralServers(unittest.TestCase):
         events = listening.getresponse()
         self.assertEqual(events.headers["Content-Type"], "text/event-stream")
         self.assertEqual(events.readline(), b"event: assignments\n")
-        # A straggler declared to one is known to all, and to those who listen to another.
+        # A straggler declared to one server reaches all of them, and event streams at others.
         c.good("PUT", "/v1/jobs/j/stragglers/1", {"factor": 1.3})
         for line in iter(events.readline, b"event: phase\n"):
             pass
@@ -111,11 +111,11 @@ class SeveralServers(unittest.TestCase):
         b.good("PUT", "/v1/jobs/k", specification())
         for node in (a, b, c):
             self.assertEqual(node.jobs(), ["j", "k"])
-        # Errors are those of the job's own server.
+        # Errors come from the job's own server.
         self.assertEqual(self.rank(b, 9, 0).status, 422)
         self.assertEqual(b.ask("PUT", "/v1/jobs/j", specification(micro_batches=8)).status, 202)
         self.assertEqual(b.ask("PATCH", "/v1/jobs/j").status, 405)
-        # Deleted at one, gone at all, and free for another.
+        # Deleted at one server, the job is gone at all, and its id is free.
         c.good("DELETE", "/v1/jobs/j")
         for node in (a, b, c):
             self.assertEqual(node.ask("GET", "/v1/jobs/j").status, 404)
@@ -142,9 +142,9 @@ class SeveralServers(unittest.TestCase):
         listening.request("GET", "/v1/jobs/j/events?data=0&stage=0")
         events = listening.getresponse()
         a.kill()
-        # Those who listened through another learn it by the end of the stream.
+        # A stream through another server ends.
         self.assertNotIn(b"deleted", events.read())
-        # And those who ask notice nothing.
+        # Requests continue to succeed.
         self.report(b, 3)
         after = b.good("GET", "/v1/jobs/j")
         for same in ("phase", "ranks_registered", "stragglers"):
@@ -152,7 +152,7 @@ class SeveralServers(unittest.TestCase):
         self.assertGreater(after["version"], before["version"])
         self.assertEqual(b.ask("GET", "/v1/jobs/j/plans").body, plans)
         self.assertIn("has moved here", b.log())
-        # A third finds it there.
+        # A third server finds it there.
         c = self.node()
         self.assertEqual(c.good("GET", "/v1/jobs/j")["phase"], "straggling")
         self.assertEqual(c.good("DELETE", "/v1/jobs/j/stragglers/1")["phase"], "running")
@@ -167,7 +167,7 @@ class SeveralServers(unittest.TestCase):
         self.addCleanup(watch.kill)
         self.assertIn("now running", watch.stdout.readline())
         a.kill()
-        # Again, from where the job is now: plans that were not stored yet are made once more.
+        # The stream continues with the job's current state: plans that were not stored yet are made again.
         line = watch.stdout.readline()
         while "now characterizing" in line:
             line = watch.stdout.readline()
@@ -184,7 +184,7 @@ class SeveralServers(unittest.TestCase):
         before = a.good("GET", "/v1/jobs/j")
         epoch = self.postgres.execute("SELECT epoch FROM harpe_owner")
         a.wait_for(lambda: a.good("GET", "/health")["jobs_in_memory"] == 0)
-        # It is this server's all the time: another one does not take it up.
+        # The job stays with this server: others do not take it over.
         self.assertEqual(self.owner("j"), "http://" + a.address)
         seen = b.good("GET", "/v1/jobs/j")
         self.assertEqual((seen["activity"], seen["epoch"]), ("idle", before["epoch"]))
@@ -192,7 +192,7 @@ class SeveralServers(unittest.TestCase):
             self.assertEqual([job["activity"] for job in node.good("GET", "/v1/jobs")["jobs"]], ["idle"])
         a.wait_for(lambda: a.good("GET", "/health")["jobs_in_memory"] == 0)
         self.assertEqual(self.postgres.execute("SELECT epoch FROM harpe_owner"), epoch)
-        # Its server hangs for longer than its lease: what was not in memory moves, too.
+        # Its server hangs for longer than its lease: jobs that are not in memory move, too.
         a.server.send_signal(signal.SIGSTOP)
         self.moves_from(a)
         self.report(b, 5)
@@ -228,7 +228,7 @@ class SeveralServers(unittest.TestCase):
         a.kill()
         b.wait_for(lambda: b.log().count("has moved here") == 5)
         b.stop()
-        # A server that comes later takes up what no server has.
+        # A server that starts later takes over jobs without a server.
         c = self.node()
         c.wait_for(lambda: c.log().count("has moved here") == 5)
         self.assertEqual(c.jobs(), [f"j{number}" for number in range(5)])
@@ -251,7 +251,7 @@ class SeveralServers(unittest.TestCase):
                         if response.status == 200:
                             answered.append((data, stage))
                             break
-                        # It could not be promised; the same again is harmless.
+                        # The registration could not be stored; repeating it is harmless.
                         if response.status != 503:
                             failed.append((response.status, response.body))
                             return
@@ -273,7 +273,7 @@ class SeveralServers(unittest.TestCase):
         self.assertEqual(failed, [])
         self.assertEqual(len(answered), 240)
         self.assertEqual(nodes[1].good("GET", "/v1/jobs/j")["ranks_registered"], 240)
-        for data, stage in random.sample(answered, 100):  # more than half would take over
+        for data, stage in random.sample(answered, 100):  # more than half would count as a takeover
             other = self.rank(nodes[1], data, stage, "other")
             self.assertEqual(other.status, 409, (data, stage))
 
@@ -287,13 +287,13 @@ class SeveralServers(unittest.TestCase):
         epoch = b.good("GET", "/v1/jobs/j")["epoch"]
         a.server.send_signal(signal.SIGSTOP)
         self.moves_from(a)
-        # While it moves, the answer may be to ask again.
+        # While it moves, the response may be to try again.
         b.wait_for(lambda: b.ask("PUT", "/v1/jobs/j/objective", {"slowdown": 0.04}).status == 200)
-        # Who listened through another to the one that hangs is let go, too.
+        # Streams through another server to the hanging one also end.
         self.assertNotIn(b"deleted", events.read())
         listening.close()
         a.server.send_signal(signal.SIGCONT)
-        # The first that it says is not its own.
+        # Its first response already comes from the new owner.
         self.assertEqual(a.ask("PUT", "/v1/jobs/j/stragglers/0", {"factor": 1.5}).status, 200)
         for node in (a, b):
             status = node.good("GET", "/v1/jobs/j")
@@ -306,11 +306,11 @@ class SeveralServers(unittest.TestCase):
         a = self.node()  # with a lease of 10 s
         a.begin()
         a.wait_for_phase("running")
-        # What is acknowledged is stored, and the phase with it; by itself it is stored a moment later.
+        # An acknowledged change is stored, and the phase with it; without one the phase is stored a moment later.
         a.good("PUT", "/v1/jobs/j/objective", {"slowdown": 0.04})
         epoch = a.good("GET", "/v1/jobs/j")["epoch"]
         took = []
-        # Beside other work a start may take seconds, but not every one; the lease would take ten.
+        # On a busy machine a start may take seconds, but not every time; waiting for the lease would take ten.
         while not took or (took[-1] > 1 and len(took) < 5):
             a.kill()
             begin = time.monotonic()
@@ -345,7 +345,7 @@ class SeveralServers(unittest.TestCase):
         self.assertEqual(self.postgres.execute(owners), before)
 
     def test_one_server_commands_whatever_is_stopped_cut_off_or_killed(self):
-        """The same ranks through all of it: see what is asserted at the end."""
+        """Runs the same ranks through all faults: see the assertions at the end."""
         networks = [Network(self.postgres) for _ in range(2)]
         for network in networks:
             self.addCleanup(network.remove)
@@ -358,7 +358,7 @@ class SeveralServers(unittest.TestCase):
             changes = 1
 
             def owner():
-                """The server that has the job, and the other one: their numbers."""
+                """Returns the indices of the server that owns the job, and of the other one."""
                 at = int(b.address in self.owner("j"))
                 return at, 1 - at
 
@@ -367,8 +367,8 @@ class SeveralServers(unittest.TestCase):
                 a.wait_for(lambda: training.now() > end)
 
             def declare(node, factor):
-                """To one server; all ranks know it, or a newer word, some iterations later: but for those of which
-                the response says that they may not."""
+                """Declares a straggler to one server. A few iterations later all ranks know it, or a newer change,
+                except those that the response lists."""
                 response = node.good_in_time("PUT", "/v1/jobs/j/stragglers/1", {"factor": factor})
                 trains()
                 known = [rank.known() for rank in training.ranks]
@@ -386,13 +386,13 @@ class SeveralServers(unittest.TestCase):
             trains()
             hangs.server.send_signal(signal.SIGCONT)
             declare(hangs, 1.2)
-            # The database is started again.
+            # The database is restarted.
             self.postgres.stop()
-            time.sleep(0.3)  # both servers find it gone
+            time.sleep(0.3)  # both servers lose their connections
             self.postgres.start()
             trains()
             declare(b, 1.3)
-            changes += 1  # it may have taken too long
+            changes += 1  # counted, since it may have taken too long
             # The owner is cut off from the database, but not from its ranks.
             at, other = owner()
             cut_off = nodes[at]
@@ -401,7 +401,7 @@ class SeveralServers(unittest.TestCase):
             changes += 1
             trains()
             declare(nodes[other], 1.4)
-            # It cannot know who has the job, and hands nothing on.
+            # It cannot know the owner of the job, and forwards nothing.
             response = cut_off.ask("PUT", "/v1/jobs/j/stragglers/1", {"factor": 1.9})
             self.assertEqual(response.status, 503)
             networks[at].heal()
@@ -414,7 +414,7 @@ class SeveralServers(unittest.TestCase):
             changes += 1
             alive = nodes[other]
             for rank in training.ranks:
-                rank.address = alive.address  # as whatever stands before the servers would
+                rank.address = alive.address  # like a load balancer in front of the servers
             trains()
             declare(alive, 1.6)
         print(training.summary(), flush=True)
@@ -422,7 +422,7 @@ class SeveralServers(unittest.TestCase):
         epochs = training.commanders()
         self.assertEqual(epochs, sorted(epochs))
         self.assertGreaterEqual(len(epochs), 4)
-        # Assignments take a moment to all ranks: some iterations for every change. Ranks whose server hangs or is cut off keep
+        # Assignments take some iterations per change to reach all ranks. Ranks whose server hangs or is cut off keep
         # theirs until their patience ends, and no longer.
         declared, patience = 5, int(2 * training.patience_s / training.iteration_s)
         self.assertLessEqual(len(training.mixed()), 4 * (changes + declared) + patience, training.summary())
@@ -498,10 +498,11 @@ class SeveralServers(unittest.TestCase):
             return status
 
         self.assertEqual(ask(a, "127.0.0.9", "PUT", json.dumps(specification())), 201)
-        # One that asks another server too often is one address at the job's own, not that server's.
+        # A client that asks another server too often is one address at the job's own server, distinct from the
+        # forwarding server's.
         self.assertIn(429, [ask(b, "127.0.0.2") for _ in range(40)])
         self.assertEqual(ask(b, "127.0.0.3"), 200)
-        # What a client says of itself does not count: neither a name nor a token of its own.
+        # Neither a name nor an own token that a client sends changes its identity.
         for claim in ("address 127.0.0.{}", issued.stdout.strip() + "{}"):
             self.assertIn(429, [ask(a, "127.0.0.4", **{"Harpe-Forwarded": claim.format(i)}) for i in range(40)])
         self.assertEqual(ask(b, "127.0.0.5"), 200)
@@ -518,7 +519,7 @@ class SeveralServers(unittest.TestCase):
             node.trust = str(folder / "certificate")
         a.good("PUT", "/v1/jobs/j", specification())
         self.assertEqual(b.good("GET", "/v1/jobs/j")["phase"], "registering")
-        # Listeners that come and go at another server than the job's.
+        # Event streams that open and close at another server than the job's.
         for _ in range(5):
             listening = http.client.HTTPSConnection(
                 b.address, timeout=60, context=ssl.create_default_context(cafile=folder / "certificate"))

@@ -1,4 +1,4 @@
-// What users type wrong is answered in Harpe's words, not in those of a library or an inner layer.
+// Wrong user input gets errors in Harpe's words, not in those of a library or an inner layer.
 
 #include <gmock/gmock.h>
 
@@ -19,7 +19,7 @@ using ::testing::Not;
 
 using Words = std::vector<std::string>;
 
-/// What only a library, a protocol or a printed double says.
+/// Returns texts that only a library, a protocol or a printed double contains.
 const std::vector<std::string>& foreign_fragments() {
   static const std::vector<std::string> kFragments = {"At Most",
                                                       "At Least",
@@ -56,7 +56,7 @@ const std::vector<std::string>& foreign_fragments() {
   return kFragments;
 }
 
-/// The errors are there, and in words that a user can act on.
+/// Checks that the errors are printed, in words that a user can act on.
 void expect_own_words(const Words& line, const Said& said) {
   std::string asked = "harpe";
   for (const std::string& word : line) asked += " '" + word + "'";
@@ -72,7 +72,7 @@ void expect_own_words(const Words& line, const Said& said) {
   EXPECT_FALSE(std::regex_search(text, kAllDigits)) << text;
 }
 
-/// Subcommands and options of a command, as its help names them.
+/// Subcommands and options of a command, parsed from its help.
 struct Described {
   std::vector<std::string> subcommands;
   std::vector<std::string> flags, valued;
@@ -113,7 +113,7 @@ Words with(Words line, const Words& more) {
   return line;
 }
 
-// The unknown option at the end keeps every command from running.
+// The unknown option at the end prevents that commands run.
 TEST(WrongCommandLines, OfEverySubcommandAreAnsweredInItsOwnWords) {
   std::size_t lines = 0, commands = 0;
   const auto try_line = [&](const Words& line) {
@@ -260,7 +260,7 @@ TEST_P(SlipsOfNumbers, AreAnsweredWithWhatWasProbablyMeant) {
   EXPECT_THAT(printed.out, HasSubstr(status == 0 ? "\"warnings\"" : "\"diagnostics\""));
 }
 
-// The fastest iteration takes about 0.74 s, the least energy 0.92 s; all-max draws 750 W.
+// The fastest iteration takes about 0.74 s, that of least energy 0.92 s; all-max draws 750 W.
 INSTANTIATE_TEST_SUITE_P(
     All, SlipsOfNumbers,
     testing::Values(
@@ -297,7 +297,7 @@ TEST_F(Slips, APowerCapInKilowattsIsNamedAlsoWhereWaitingCountsNothing) {
   EXPECT_THAT(said.err, HasSubstr("is 0.6kW meant? (a number without a unit is W)"));
 }
 
-/// The profile with every number of a column times `scale`, and other separators.
+/// Returns the profile with every number of a column multiplied by `scale`, and other separators.
 std::string changed(const std::string& csv, std::size_t column, double scale, char separator = ',',
                     bool decimal_comma = false) {
   std::istringstream lines(csv);

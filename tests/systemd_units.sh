@@ -43,7 +43,7 @@ if [ "${2:-}" = --boot ]; then boot; fi
 
 inside() { nsenter --target "$first" --all env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 "$@"; }
 value() { inside systemctl show --value --property "$2" "$1"; }
-# eventually WHAT COMMAND...: within a minute.
+# eventually WHAT COMMAND...: waits up to a minute.
 eventually() {
   local what=$1 i
   shift
@@ -90,7 +90,7 @@ has_booted || { cat "$log"; skip "systemd does not boot here"; }
 
 step "both units start"
 inside sh -c 'mkdir -p /run/systemd/system/harpe-server.service.d
-  # Shorter than the server is to wait for PostgreSQL.
+  # Shorter than the time that the server should wait for PostgreSQL.
   printf "[Service]\nTimeoutStartSec=5\n" >/run/systemd/system/harpe-server.service.d/test.conf
   echo "PGAPPNAME=of-the-unit" >>/etc/harpe/server.env'
 inside systemctl daemon-reload
@@ -115,7 +115,7 @@ inside sh -c "sed -i '/^store *=/d' /etc/harpe/server.toml && echo 'store = \"po
 inside systemctl restart --no-block harpe-server
 eventually "the server does not say that it waits" is harpe-server StatusText "waiting for PostgreSQL"
 waits=$(value harpe-server MainPID)
-# Past the unit's limit on a start, which the server has to have extended.
+# Longer than the unit's limit on a start, which the server must have extended.
 waited() { [ "$(($(date +%s) - began))" -ge 8 ]; }
 began=$(date +%s)
 eventually "time stands still" waited

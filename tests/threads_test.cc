@@ -1,4 +1,4 @@
-// Several threads may ask a frontier at once, and get what one gets.
+// Several threads may query a frontier at the same time, with the same results as one thread.
 
 #include <gtest/gtest.h>
 

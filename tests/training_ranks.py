@@ -13,7 +13,7 @@ from server_process import CLOCKS
 
 
 class Rank:
-    """One rank: asks the server that it was given, listens to its events, and follows what it is assigned."""
+    """One rank: sends requests to its server, reads its events, and follows its assignments."""
 
     def __init__(self, training, data, stage, address):
         self.training, self.data, self.stage, self.address = training, data, stage, address
@@ -23,7 +23,7 @@ class Rank:
         self.refused_old = 0
 
     def ask(self, method, path, body):
-        """(status, document) or None where nothing responds."""
+        """Returns (status, document), or None without a response."""
         asked = time.monotonic()
         connection = http.client.HTTPConnection(self.address, timeout=2)
         try:
@@ -39,7 +39,7 @@ class Rank:
         return response.status, document
 
     def take(self, document, asked):
-        """What any response or event holds."""
+        """Handles the content of any response or event."""
         told = time.monotonic()
         with self.lock:
             taken = self.rules.take(document, told)
@@ -57,7 +57,7 @@ class Rank:
         return response is not None and response[0] == 200
 
     def in_force(self, iteration):
-        """None: no server governs this rank, and its clocks are free."""
+        """Returns None if no server has this rank, and its clocks are free."""
         with self.lock:
             return self.rules.in_force(iteration, time.monotonic())
 
@@ -76,7 +76,7 @@ class Rank:
         return response is not None and response[0] == 200
 
     def send_reports(self):
-        """Beside training, which waits for none."""
+        """Sends reports in parallel with training, which does not wait for them."""
         while not self.training.over.is_set():
             try:
                 self.report(*self.reports.get(timeout=0.2))
@@ -84,7 +84,7 @@ class Rank:
                 pass
 
     def listen(self):
-        """Until training ends: events, from wherever they come."""
+        """Reads events until training ends, from any server."""
         while not self.training.over.is_set():
             connection = http.client.HTTPConnection(self.address, timeout=1)
             try:
@@ -107,7 +107,7 @@ class Rank:
 
 
 class Training:
-    """All ranks of two stages, iteration by iteration; a thread each."""
+    """All ranks of two stages, iteration by iteration; one thread each."""
 
     def __init__(self, job, specification, addresses, pipelines=2, run="r", iteration_s=0.03, patience_s=0.5):
         self.job, self.specification, self.run = job, specification, run
@@ -115,7 +115,7 @@ class Training:
         self.over = threading.Event()
         self.record_lock = threading.Lock()
         self.commands = []  # (asked, told, epoch, rank); asked is None for events
-        self.iterations = []  # {rank: (incarnation, epoch, version), or None where its clocks were free}
+        self.iterations = []  # {rank: (incarnation, epoch, version), or None with free clocks}
         self.errors = []
         self.ranks = [Rank(self, data, stage, addresses[(2 * data + stage) % len(addresses)])
                       for data in range(pipelines) for stage in range(2)]
@@ -159,18 +159,18 @@ class Training:
     def now(self):
         return len(self.iterations)
 
-    # What is checked.
+    # Checks.
 
     def commanders(self):
-        """Epochs in the order in which they were first heard of."""
+        """Returns epochs in the order of their first arrival."""
         first = {}
         for _, told, epoch, _ in sorted(self.commands, key=lambda one: one[1]):
             first.setdefault(epoch, told)
         return sorted(first, key=first.get)
 
     def two_commanders(self, delivery_s=0.3):
-        """Commands of a server that another one had replaced: asked for, or on their way for longer than `delivery_s`,
-        after the first word of the newer one."""
+        """Returns errors for commands of a server that another one had replaced: requested, or on their way for longer
+        than `delivery_s`, after the first command of the newer one."""
         errors, newest, since = [], 0, 0
         for asked, told, epoch, rank in sorted(self.commands, key=lambda one: one[1]):
             if epoch > newest:
@@ -180,16 +180,16 @@ class Training:
         return errors
 
     def mixed(self):
-        """Iterations whose ranks ran by different assignments, those with free clocks left out."""
+        """Returns iterations whose ranks ran by different assignments, except ranks with free clocks."""
         return [number for number, of in enumerate(self.iterations) if len(set(of.values()) - {None}) > 1]
 
     def changes(self):
-        """How often the assignments of rank 0.0 changed."""
+        """Returns the number of changes of rank 0.0's assignments."""
         seen = [of[0, 0] for of in self.iterations if of.get((0, 0))]
         return sum(one != other for one, other in zip(seen, seen[1:]))
 
     def free(self):
-        """Iterations of ranks with free clocks."""
+        """Returns the number of iterations of ranks with free clocks."""
         return sum(assignment is None for of in self.iterations for assignment in of.values())
 
     def summary(self):

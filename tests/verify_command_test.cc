@@ -1,4 +1,5 @@
-// `harpe verify` as a reader of other people's plans meets it: what was proven, given what.
+// `harpe verify` from the view of a reader of other people's plans: the proven claims, for given
+// inputs.
 
 #include <gmock/gmock.h>
 
@@ -57,7 +58,7 @@ TEST_F(VerifyCommand, SaysWhatWasProvenGivenWhat) {
 
 TEST_F(VerifyCommand, ThePlanOfAJobIsAcceptedForIt) {
   EXPECT_EQ(verify({"--job", path("job.toml"), "--certificate", certificate()}).status, 0);
-  // The profile is that of the job.
+  // The profile is the one in the job file.
   EXPECT_EQ(
       harpe_says({"verify", path("out"), "--job", path("job.toml"), "--certificate", certificate()})
           .status,
@@ -80,7 +81,7 @@ TEST_P(VerifyCommandForAnother, IsRefused) {
   const Said said = verify(more);
   EXPECT_EQ(said.status, 1) << said.out;
   EXPECT_THAT(said.err, HasSubstr(what));
-  // In place of one key of its job, too.
+  // A key of the job file can also be overridden.
   more.insert(more.end(), {"--job", path("job.toml")});
   EXPECT_EQ(verify(more).status, 1);
 }
@@ -121,7 +122,7 @@ TEST_F(VerifyCommand, OfAJobThatSaysLessThePlanMayHoldNoMore) {
                     HasSubstr("transfer-forward"), HasSubstr("optimizer")));
 }
 
-// A schedule from a file may have a load of its own, whose time stands in the profile.
+// A schedule from a file may define a load itself, with its time in the profile.
 TEST_F(VerifyCommand, ALoadOfTheScheduleItselfIsNoDifference) {
   write("own.json", R"({"name": "own", "placement": [0, 1], "ranks": [
     [{"op": "load"}, {"op": "forward", "stage": 0, "mb": 0}, {"op": "backward", "stage": 0, "mb": 0}],
@@ -157,7 +158,7 @@ TEST_F(VerifyCommand, MaxGapIsThatToWhatIsProven) {
       100 * (out["iteration_energy_j"].get<double>() / out["proven_bound_j"].get<double>() - 1),
       1e-9);
   EXPECT_TRUE(json::parse(verify({"--json"}).out)["gap_percent"].is_null());
-  // The plan's own word of its bound makes it no better.
+  // The plan's own value of the bound does not count.
   json plan = json::parse(read("out/plan.json"));
   for (const double word : {-1e6, 0.0}) {
     plan["lower_bound_j"] = word;
@@ -175,7 +176,7 @@ TEST_F(VerifyCommand, ACertificateThatProvesNothingIsNotShownAsAGap) {
   json proof = json::parse(read("out/certificate.json"));
   for (const char* key : {"start", "end"}) proof[key] = json::array();
   for (const char* key : {"loops", "transfers", "longest", "loss_unit_j"}) proof.erase(key);
-  proof["flow_unit_w"] = 1e6;  // a flow too dear for any instruction to take its time
+  proof["flow_unit_w"] = 1e6;  // a flow too expensive for any instruction to use its time
   write("out/certificate.json", proof.dump());
   const Said said = verify({"--certificate", certificate()});
   ASSERT_EQ(said.status, 0) << said.err;
@@ -185,7 +186,7 @@ TEST_F(VerifyCommand, ACertificateThatProvesNothingIsNotShownAsAGap) {
   EXPECT_EQ(verify({"--certificate", certificate(), "--max-gap", "50"}).status, 1);
 }
 
-/// Plans and profiles that do not fit each other.
+/// Plans and profiles that do not match.
 class VerifyCommandWithAnotherProfile : public CommandTest {
  protected:
   VerifyCommandWithAnotherProfile() {
@@ -199,7 +200,7 @@ class VerifyCommandWithAnotherProfile : public CommandTest {
     more.insert(more.begin(), {"synth", "--out", path(name + ".csv")});
     EXPECT_EQ(harpe_says(more).status, 0);
   }
-  /// Returns what `harpe verify` says of a plan made from one profile, given another.
+  /// Returns the output of `harpe verify` for a plan made from one profile, given another.
   std::string said(const std::string& made_from, const std::string& given,
                    const std::string& schedule = "1f1b") const {
     const Said made = harpe_says({"plan", "--profile", path(made_from + ".csv"), "--micro-batches",
@@ -236,7 +237,7 @@ TEST_F(VerifyCommandWithAnotherProfile, SaysInOneSentenceWhatDoesNotFit) {
                     HasSubstr("; the profile has 6 stages, the plan 4")));
 }
 
-// Their times would be those of another work.
+// Their times would be for different work.
 TEST_F(VerifyCommandWithAnotherProfile, NothingIsPredicted) {
   for (const auto& [made_from, given] :
        {std::pair("whole", "split"), {"split", "whole"}, {"long", "whole"}}) {

@@ -1,7 +1,7 @@
-# Sourced by the tests that start daemons: waits for a process to say that it is ready.
+# Sourced by the tests that start daemons: waits until a process reports that it is ready.
 
-# wait_for_line PATTERN LOG PROCESS: for at most 30 s, and no longer than the process lives; fails, with the log on standard
-# output, where the line has not come by then.
+# wait_for_line PATTERN LOG PROCESS: waits up to 30 s, while the process lives. Without the line it fails, and prints
+# the log.
 wait_for_line() {
   for _ in $(seq 300); do
     if grep -q -- "$1" "$2"; then return; fi

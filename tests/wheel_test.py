@@ -16,7 +16,7 @@ import unittest
 
 REPOSITORY, OUT, PYNVML = (pathlib.Path(argument).resolve() for argument in sys.argv[1:4])
 LOCAL = sys.argv[4:]
-# What a user's shell has; no compiler, no CMake, no Harpe.
+# Programs of a user's shell; no compiler, no CMake, no Harpe.
 TOOLS = ("env", "sh", "sleep", "uname")
 
 
@@ -45,7 +45,7 @@ class Wheel(unittest.TestCase):
 
     @classmethod
     def run_program(cls, program, *arguments, **variables):
-        # The module is looked for where it is installed: not beside the tests.
+        # Not in the folder of the tests, so that the installed module is found.
         return subprocess.run([cls.bin / program, *map(str, arguments)], env={**cls.environment, **variables},
                               cwd=cls.folder, capture_output=True, text=True, timeout=120)
 
@@ -95,7 +95,7 @@ class Wheel(unittest.TestCase):
     def test_the_demonstrations_start(self):
         for name in ([], ["carbon"]):
             with self.subTest(name):
-                # Not by the folder of tests: what it needs has to be in the wheel.
+                # Not in the folder of the tests: everything it needs must be in the wheel.
                 demo = subprocess.Popen([self.bin / "harpe", "demo", *name, "--out", self.folder / "demo"],
                                         env=self.environment, cwd=self.folder, stdout=subprocess.PIPE, text=True)
                 try:
@@ -137,7 +137,7 @@ class Wheel(unittest.TestCase):
         files = self.python("import importlib.metadata as m; print(*m.files('harpe'))").split()
         for file in ("harpe/py.typed", "harpe/_client.pyi"):
             self.assertIn(file, files)
-        # Of the libraries inside, which a local wheel takes from the system.
+        # Licenses of the libraries inside; a local wheel uses those of the system.
         self.assertEqual("harpe/licenses/curl.txt" in files, not LOCAL)
 
     @unittest.skipIf(LOCAL, "a local wheel has PostgreSQL")

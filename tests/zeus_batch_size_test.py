@@ -20,7 +20,7 @@ if not PYTHON.exists():
     sys.exit(77)
 STAND_IN = pathlib.Path(__file__).resolve().parent / "torch_stand_in"
 
-# One training of a job: epochs that take as long as each other, of which sizes need a different number.
+# One training of a job: epochs of equal duration, whose number depends on the batch size.
 TRAINING = textwrap.dedent("""
     import json, os, signal, sys, time
     from zeus.monitor import ZeusMonitor
@@ -90,7 +90,7 @@ class ZeusBatchSize(ServerTest):
         self.start()
         job = self.train()["job"]
         self.train(job, "killed")
-        # Until its lease is over, others are given what is cheapest so far.
+        # Until its lease has expired, other trials get the cheapest size so far.
         self.assertEqual(self.train(job)["size"], 16)
         self.kill()
         self.start()

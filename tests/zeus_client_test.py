@@ -46,7 +46,7 @@ class ZeusClient(AgentTest):
         """))
         first, second, seconds = map(float, out.split())
         self.assertAlmostEqual(seconds, 1, delta=0.3)
-        for energy in (first, second):  # two A40 at rest
+        for energy in (first, second):  # two idle A40
             self.assertGreater(energy / seconds, 15)
             self.assertLess(energy / seconds, 60)
 
@@ -69,7 +69,7 @@ class ZeusClient(AgentTest):
         self.wait_for(lambda: self.limits() == [300, 300])
 
     def test_a_killed_client_leaves_the_previous_limit(self):
-        # An operator had set another limit than the factory's before.
+        # An operator had set a limit other than the default before.
         subprocess.run([self.harpe, "limit", "set", "250", "--direct", "--simulate", self.simulation, "--gpus", "0"],
                        check=True, capture_output=True)
         self.start()

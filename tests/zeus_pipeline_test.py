@@ -25,7 +25,7 @@ if not PYTHON.exists():
 STAND_IN = pathlib.Path(__file__).resolve().parent / "torch_stand_in"
 RECIPE = pathlib.Path(__file__).resolve().parent.parent / "docs" / "other-programs.md"
 
-# One rank: a pipeline's list of instructions, with the clock of the GPU noted while each one runs.
+# One rank: a pipeline's list of instructions. Records the GPU's clock while each one runs.
 RANK = textwrap.dedent("""
     import json, os, sys, time
     import pynvml
@@ -75,7 +75,7 @@ RANK = textwrap.dedent("""
 
 class Training(ServerTest):
     def train(self, metadata):
-        """Both ranks; what they were assigned and which clocks their GPUs had."""
+        """Runs both ranks. Returns their assignments and the clocks of their GPUs."""
         return self.finish(self.launch(metadata))
 
     def launch(self, metadata, ranks=2, **variables):
@@ -109,7 +109,7 @@ class Training(ServerTest):
         names = [[name for name, _ in rank["plan"]] for rank in told]
         self.assertEqual(names, [["forward"] * 2 + ["backward", "forward"] * 2 + ["backward"] * 2,
                                  ["forward", "backward"] * 4] * (len(told) // 2))
-        # There is something to save: not all clocks are the highest.
+        # There are savings: not all clocks are the highest.
         self.assertLess(min(clock for rank in told for _, clock in rank["plan"]), 1740)
 
 
@@ -118,7 +118,7 @@ class HarpesServer(Training):
         self.start()
         self.good("PUT", "/v1/jobs/gpt3-run7", server_process.specification(objective={"slowdown": 0.1}))
         self.check(self.train("gpt3-run7"))
-        # By the first plan, which a better one may have followed since.
+        # It follows the first plan; a better one may exist by now.
         self.wait_for(lambda: self.good("GET", "/v1/jobs/gpt3-run7")["characterization"] is None)
         # Training starts again: the new ranks take the places of the old ones.
         told = self.train("gpt3-run7")
@@ -138,7 +138,7 @@ class HarpesServer(Training):
         self.check(told)
 
     def unanswered(self):
-        """Requests that wait for their response, but for this one."""
+        """Returns the number of requests without a response, excluding this one."""
         counts = [line.rsplit(" ", 1) for line in self.ask("GET", "/metrics").body.decode().splitlines()]
         asked = sum(float(count) for name, count in counts if name == "harpe_server_http_requests_total")
         return asked - sum(float(count) for name, count in counts if "http_responses_total{" in name) - 1
@@ -149,19 +149,19 @@ class HarpesServer(Training):
         may_ask = self.folder / "may ask"
         ranks = self.launch("gpt3", HARPE_TEST_ASK=str(may_ask))
         self.wait_for(lambda: self.good("GET", "/v1/jobs/gpt3")["ranks_registered"] == 2)
-        # The response to a registration is under way for a moment, too; rank 0's schedule stays unanswered.
+        # The response to a registration is also pending for a moment; only rank 0's schedule stays unanswered.
         self.wait_for(lambda: all(self.unanswered() == 1 and time.sleep(0.1) is None for _ in range(10)))
         self.kill()
-        # The one that waited ends, and will never ask again.
+        # The rank that waited ends, and will never ask again.
         self.assertNotEqual(ranks[0].wait(60), 0)
         self.start("--test-schedule-patience", "1s", tcp=self.address)
         may_ask.touch()
         told = self.finish(ranks)
-        # Closed, or reset where something had not been read yet.
+        # Closed, or reset if some data had not been read yet.
         self.assertRegex(told[0], "RemoteProtocolError|ReadError")
         self.assertIn("503", told[1])
         self.assertIn("other ranks have not asked for their schedule for 1 s: 0.", told[1])
-        # Started again, it trains, with the patience that there is for ranks on busy machines.
+        # Started again, it trains, with the usual patience for ranks on busy machines.
         self.stop()
         self.start(tcp=self.address)
         self.check(self.train("gpt3"))
@@ -174,7 +174,7 @@ class HarpesServer(Training):
 
 
 class ZeussServer(Training):
-    """By the recipe of the documentation."""
+    """Follows the steps of the documentation."""
 
     def serve(self, scheduler):
         """Runs the command of the page on a free port."""

@@ -21,14 +21,14 @@ if not PYTHON.exists():
 HERE = pathlib.Path(__file__).resolve().parent
 STAND_INS = f"{HERE / 'torch_stand_in'}:{HERE / 'sklearn_stand_in'}"
 
-# Where this test may, trainings are of a user without any right of their own to set a GPU.
+# If this test runs as root, trainings run as a user without rights to set a GPU.
 NOBODY = {"user": 65534, "group": 65534, "extra_groups": []} if os.geteuid() == 0 else {}
 GPUS = '[[gpu]]\nmodel = "a40"\ncount = 2\ncounter_step_ms = 5\ncall_ms = 2\n[[cpu]]\ncount = 1\n'
 POLICY = ('[[allow]]\nusers = ["*"]\ngpus = ["*"]\nread = true\npersistence_mode = true\n'
           "power_limit_w = [{}, {}]\nmax_lease_s = {}\n")
 LIMITS = list(range(300, 99, -25))
 
-# Trains epochs of steps; says each limit of its GPUs that is another than before, with the step it came with.
+# Trains epochs of steps; prints each change of a limit of its GPUs, with its step.
 TRAINING = textwrap.dedent("""
     import json, sys, threading
     import harpe_sim
@@ -78,12 +78,14 @@ TRAINING = textwrap.dedent("""
 
 
 def one_long_epoch(choice):
-    """Facts of Zeus with an epoch that all limits fit in: a limit each 50 steps from the second on."""
+    """Returns the limits of Zeus in an epoch that is long enough for all limits: a limit every 50 steps from the second
+    on."""
     return [(0, "begin", 300)] + [(2 + 10 * k, "begin", watts) for k, watts in enumerate([*LIMITS[1:], choice], 1)]
 
 
 def short_epochs(choice):
-    """Epochs of 100 steps: one limit is finished in each, and the window of the next is lost at its end."""
+    """Returns the limits of Zeus in epochs of 100 steps: each measures one limit, and the window of the next is lost at
+    its end."""
     calls = [(0, "begin", 300), (12, "begin", 275)]
     for epoch, watts in enumerate(LIMITS[1:], 1):
         following = [*LIMITS, choice][epoch + 1]
@@ -135,7 +137,7 @@ class ZeusPowerLimit(AgentTest):
             stream.close()
 
     def finish(self, process):
-        """What it set, and what it found."""
+        """Returns the limits that it set, and its result."""
         out, err = process.communicate("\n", timeout=120)
         self.assertEqual(process.returncode, 0, err)
         *calls, found = map(json.loads, out.splitlines())
@@ -144,25 +146,25 @@ class ZeusPowerLimit(AgentTest):
         return [(step, at, limits[0]) for step, at, limits in calls], found
 
     def until(self, process, watts):
-        """Reads on until the training has set this limit."""
+        """Reads output until the training has set this limit."""
         for line in process.stdout:
             if json.loads(line)[2][0] == watts:
                 return
         self.fail(process.stderr.read())
 
     def asked(self, gpu):
-        """Each limit that the agent was asked to set, in W."""
+        """Returns each limit that the agent was requested to set, in W."""
         uuid = self.ask("GET", "/v1/gpus").json()["gpus"][gpu]["uuid"]
         lines = [json.loads(line) for line in (self.folder / "agent-audit.jsonl").read_text().splitlines()]
         return [int(line["to"].split()[-2]) for line in lines
                 if line["action"] == "power_limit" and line["result"] == "requested" and line.get("gpu") == uuid]
 
     def changes(self, calls):
-        """Without set calls of what is set."""
+        """Removes calls that set the limit already set."""
         return [call for before, call in zip([(None, None, None), *calls], calls) if call[2] != before[2]]
 
     def asks(self, calls):
-        """What a training asks for that finds the highest limit and, as Zeus does, leaves it at its end."""
+        """Returns the requests of a training that finds the highest limit and, like Zeus, leaves it set at its end."""
         return [watts for _, _, watts in self.changes([*calls, (None, "exit", 300)])[1:]]
 
     def test_it_measures_every_limit_and_chooses(self):
@@ -181,10 +183,10 @@ class ZeusPowerLimit(AgentTest):
                 self.same_as_ours(found, len(gpus))
 
     def measured(self, found, gpus):
-        """Something was measured: limits cost time and save energy."""
+        """Checks that there are measurements: limits cost time and save energy."""
         limits, energies, times = zip(*found["measurements"])
         self.assertEqual(list(limits), LIMITS)
-        # With room for a machine that is busy with other work.
+        # With a margin for a busy machine.
         self.assertGreater(sum(times[-3:]), 1.1 * sum(times[:3]))
         self.assertLess(min(energies), energies[0])
         for energy, time in zip(energies, times):
@@ -192,7 +194,7 @@ class ZeusPowerLimit(AgentTest):
             self.assertGreater(energy / time, gpus * 25)
 
     def same_as_ours(self, found, gpus):
-        """Harpe reads the profile, chooses from it what Zeus does, and writes one that Zeus goes on with."""
+        """Checks that Harpe reads the profile, chooses the same as Zeus, and writes one that Zeus can continue with."""
         again = self.folder / "again.json"
         ours = subprocess.run([CHOICE, self.profile, str(gpus), again], check=True, capture_output=True, text=True).stdout
         self.assertEqual([[kind, float(parameter), int(watts)] for kind, parameter, watts in map(str.split, ours.splitlines())],
@@ -201,7 +203,7 @@ class ZeusPowerLimit(AgentTest):
         calls, loaded = self.finish(self.train(range(gpus), steps_per_epoch=1, profile=again))
         self.assertEqual(calls, [(0, "begin", found["choice"])])
         self.assertEqual(loaded["measurements"], found["measurements"])
-        # The log of Zeus's monitor, replayed.
+        # Replays the log of Zeus's monitor.
         replay = subprocess.run([self.harpe, "replay", "power-limit", self.log, "--json"], check=True, capture_output=True,
                                 text=True)
         replay = json.loads(replay.stdout)
@@ -226,7 +228,7 @@ class ZeusPowerLimit(AgentTest):
         self.assertEqual(self.asked(0)[-1], 300, "Zeus itself leaves the highest limit")
         self.wait_for(lambda: self.limits() == [250, 300])
         self.assertEqual(self.persistence(), persistence)
-        # In the middle of a window, without any last word.
+        # In the middle of a window, without any final message.
         killed = self.train(hold=45)
         self.until(killed, 200)
         self.assertEqual(self.limits(), [200, 300])
@@ -241,7 +243,7 @@ class ZeusPowerLimit(AgentTest):
         self.until(training, 200)
         left, renewed = 0, 0
 
-        def look():  # the training asks for nothing now
+        def look():  # the training sends no requests now
             nonlocal left, renewed
             leases = self.ask("GET", "/v1/leases").json()["leases"]
             self.assertEqual([lease["gpus"] for lease in leases], [[0]])
@@ -257,7 +259,7 @@ class ZeusPowerLimit(AgentTest):
         self.wait_for(lambda: self.limits() == [300, 300])
 
     def refused(self, process):
-        """What the client says of a setting that it may not make."""
+        """Returns the client's error for a setting that is not allowed."""
         _, err = process.communicate("\n", timeout=120)
         self.assertEqual(process.returncode, 1, err)
         return err.split("zeus.device.exception.ZeusdError: ", 1)[1].splitlines()[0]
@@ -297,7 +299,7 @@ class ZeusPowerLimit(AgentTest):
         self.assertIn("while its process runs", taken.body)
         self.assertIn("GPU 0 is leased by", self.refused(self.train([0])))
         self.assertEqual(self.limits(), [200, 220])
-        # Two trainings of one user, as a launcher starts one for each GPU.
+        # Two trainings of one user, as started by a launcher for each GPU.
         self.ask("DELETE", f"/v1/leases/{own}")
         second = self.train([1], hold=25)
         self.until(second, 250)

@@ -1,7 +1,8 @@
-// What newer versions of glibc have and older ones have not, for programs that are built on Debian
-// 12 (2.36) and run on systems from 2.28 on (RHEL 8): with HARPE_OLDER_GLIBC they are linked with a
-// glibc of 2.31, without it with that of Debian 12, and then run from 2.34 on. The linker's --wrap
-// (HarpeStandalone.cmake) leads calls of what exists twice here.
+// Functions that newer versions of glibc have and older ones lack, for programs that are built on
+// Debian 12 (2.36) and run on systems with glibc 2.28 (RHEL 8) or newer. With HARPE_OLDER_GLIBC
+// they are linked with glibc 2.31. Without it they are linked with the glibc of Debian 12, and
+// require 2.34. The linker's --wrap (HarpeStandalone.cmake) redirects calls of functions with two
+// versions to this file.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -15,8 +16,8 @@
 
 #define HIDDEN __attribute__((visibility("hidden")))
 
-// Of glibc 2.36, called by libstdc++'s std::random_device. As there: the kernel's numbers, or the
-// end.
+// glibc 2.36, called by libstdc++'s std::random_device. As in glibc, uses the kernel's random
+// numbers, and aborts if there are none.
 HIDDEN uint32_t arc4random(void);
 uint32_t arc4random(void) {
   uint32_t number = 0;
@@ -35,7 +36,8 @@ uint32_t arc4random(void) {
 #define HARPE_FIRST_VERSION "GLIBC_2.17"
 #endif
 
-// glibc 2.29 and 2.35 have them twice: the newer ones set no errno, which Harpe does not read.
+// glibc 2.29 and 2.35 have two versions of these: the newer ones do not set errno, which Harpe does
+// not read.
 #define FIRST_OF_ONE(type, name)                                      \
   type first_##name(type x);                                          \
   __asm__(".symver first_" #name ", " #name "@" HARPE_FIRST_VERSION); \
@@ -60,19 +62,19 @@ FIRST_OF_TWO(float, hypotf)
 
 #ifdef HARPE_OLDER_GLIBC
 
-// Of glibc 2.32: whether the process has one thread, so that libstdc++ may count references without
-// locks. It never may.
+// glibc 2.32: true if the process has one thread, so that libstdc++ may count references without
+// locks. Always false here.
 HIDDEN char __libc_single_threaded = 0;
 
-// What the system's glibc has beside what this was linked with. Copied, since ISO C knows no
-// conversion of one to the other.
+// Finds a function of the system's glibc that is missing in the glibc this was linked with. The
+// pointer is copied, since ISO C has no conversion from data to function pointers.
 #define FIND_NEWER(function, name)                 \
   do {                                             \
     void* const found = dlsym(RTLD_NEXT, name);    \
     memcpy(&(function), &found, sizeof(function)); \
   } while (0)
 
-// Of glibc 2.32: null is what callers have to expect of it.
+// glibc 2.32. Callers must expect null.
 HIDDEN const char* sigabbrev_np(int signal);
 const char* sigabbrev_np(int signal) {
   const char* (*real)(int);
@@ -80,9 +82,9 @@ const char* sigabbrev_np(int signal) {
   return real == NULL ? NULL : real(signal);
 }
 
-// Of glibc 2.30, by which libstdc++ waits until a steady time. Without it the time that is left is
-// waited for by the system's clock: where that is set meanwhile, the wait ends early or late, which
-// callers read from the steady clock.
+// glibc 2.30, used by libstdc++ to wait until a time of the steady clock. Without it, the remaining
+// time is waited for with the system clock. If that clock is set in the meantime, the wait ends
+// early or late; callers detect this with the steady clock.
 typedef int (*clockwait)(pthread_cond_t*, pthread_mutex_t*, clockid_t, const struct timespec*);
 HIDDEN int pthread_cond_clockwait(pthread_cond_t* condition, pthread_mutex_t* mutex,
                                   clockid_t clock, const struct timespec* until);

@@ -68,7 +68,7 @@ def main() -> int:
             timed("end", end)
             timed("empty", lambda: None)
         client.on_iteration_end()
-        # As long as a short iteration; the client's own threads run meanwhile.
+        # As long as a short iteration; the client's own threads run in the meantime.
         time.sleep(0.002)
     client.close()
     counts = client.counts()

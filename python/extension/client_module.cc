@@ -1,13 +1,13 @@
-// harpe._client: the rank client as a Python type. Plain CPython, limited interface of 3.10, so
-// that one built module serves all later interpreters; and called without tuples (METH_FASTCALL),
-// because training calls it around every instruction.
+// harpe._client: the rank client as a Python type. Uses only CPython's limited API of 3.10, so that
+// one built module works with all later interpreters. Calls create no argument tuples
+// (METH_FASTCALL), because training calls them around every instruction.
 //
-// Nothing here raises once a client has been made: training goes on, and a line says once what was
-// wrong with a call.
+// Nothing here raises once a client has been created: training continues, and an invalid call is
+// logged once.
 #define PY_SSIZE_T_CLEAN
 #define Py_LIMITED_API 0x030A0000
 #include <Python.h>
-// Python.h comes first, as Python demands.
+// Python requires Python.h to come first.
 #include <unistd.h>
 
 #include <cstdio>
@@ -27,8 +27,8 @@
 namespace harpe {
 namespace {
 
-/// What a person should know, for standard error and for `events()`. Thread-safe. Takes no lock of
-/// Python's: it is called from the client's own threads.
+/// Messages for the user, on standard error and in `events()`. Thread-safe. Does not take Python's
+/// lock, since the client's own threads call it.
 class Events {
  public:
   void add(const std::string& text) {
@@ -48,7 +48,7 @@ class Events {
   std::deque<std::string> texts_ HARPE_GUARDED_BY(mutex_);
 };
 
-/// What a Python object holds of C++.
+/// The C++ part of a Python object.
 struct Held {
   std::unique_ptr<RankClient> client;
   RankClient::Counts last;  ///< after the client has been closed
@@ -83,7 +83,7 @@ std::string text_of(PyObject* object) {
   return text;
 }
 
-/// A call that makes no sense is logged once and then ignored.
+/// Logs an invalid call, once. The call is then ignored.
 PyObject* misused(ClientObject* self, const std::string& what) {
   PyErr_Clear();
   Held* held = self->held;
@@ -97,8 +97,8 @@ RankClient* client_of(ClientObject* self) {
   return self->held == nullptr ? nullptr : self->held->client.get();
 }
 
-/// Ends the client without holding up other Python threads. In a child of `fork` it is left as it
-/// is: its threads are the parent's.
+/// Ends the client without blocking other Python threads. In a child of `fork` the client is left
+/// as it is: its threads belong to the parent.
 void end_client(Held* held) {
   if (held->client == nullptr) return;
   held->last = held->client->counts();
@@ -112,7 +112,7 @@ void end_client(Held* held) {
   Py_END_ALLOW_THREADS  // NOLINT
 }
 
-// --- Making one ---------------------------------------------------------------------------------
+// --- Construction -------------------------------------------------------------------------------
 
 PyObject* make_kinds() {
   PyObject* kinds = PyDict_New();
@@ -182,7 +182,7 @@ void deallocate(PyObject* self) {
 
 // --- Around instructions ------------------------------------------------------------------------
 
-/// The number in an argument, or nothing where it is none that fits.
+/// Returns the number in an argument, or nullopt if it is not a number in range.
 std::optional<int> number_in(PyObject* argument) {
   if (PyLong_Check(argument) == 0) return std::nullopt;
   const long number = PyLong_AsLong(argument);
@@ -204,7 +204,7 @@ std::optional<InstructionKind> kind_in(ClientObject* self, PyObject* argument) {
 
 constexpr const char* kParameters[] = {"kind", "chunk", "micro_batch"};
 
-/// Which of the parameters a keyword names; -1 for none.
+/// Returns the index of the parameter that a keyword names, or -1.
 int parameter(PyObject* keyword) {
   for (int i = 0; i < 3; ++i) {
     if (PyUnicode_CompareWithASCIIString(keyword, kParameters[i]) == 0) return i;
@@ -261,7 +261,7 @@ PyObject* on_iteration_begin(PyObject* self, PyObject* argument) {
   return none();
 }
 
-/// Begins and ends, in nanoseconds, one after the other.
+/// Returns the spans given as begins and ends in nanoseconds, alternating.
 std::optional<std::vector<TimeSpan>> spans_in(PyObject* times) {
   std::vector<TimeSpan> spans;
   const Py_ssize_t size = PySequence_Size(times);
@@ -281,7 +281,7 @@ std::optional<std::vector<TimeSpan>> spans_in(PyObject* times) {
   return spans;
 }
 
-/// Why the stream cannot be followed, as text; None where it can.
+/// Returns why the stream cannot be followed, as text; None if it can.
 PyObject* follow_stream(PyObject* self, PyObject* argument) {
   std::string refused = "the client has been closed";
   if (RankClient* client = client_of(of(self))) {
@@ -314,7 +314,7 @@ PyObject* on_iteration_end(PyObject* self, PyObject* const* arguments, Py_ssize_
   return none();
 }
 
-// --- About it -----------------------------------------------------------------------------------
+// --- Status -------------------------------------------------------------------------------------
 
 PyObject* counts(PyObject* self, PyObject* /*unused*/) {
   const Held* held = of(self)->held;
@@ -327,7 +327,7 @@ PyObject* counts(PyObject* self, PyObject* /*unused*/) {
                        number(n.events_lost), number(n.version));
 }
 
-/// (seconds since 1970 or None, why), or None.
+/// Returns (seconds since 1970 or None, reason), or None.
 PyObject* pause_requested(PyObject* self, PyObject* argument) {
   RankClient* client = client_of(of(self));
   long long iteration = PyLong_AsLongLong(argument);
@@ -346,7 +346,7 @@ PyObject* pause_requested(PyObject* self, PyObject* argument) {
   return Py_BuildValue("(NN)", until, why);
 }
 
-/// One step of a wait, so that signals are handled between.
+/// Waits for one step, so that Python handles signals in between.
 PyObject* wait_for_resume(PyObject* self, PyObject* argument) {
   RankClient* client = client_of(of(self));
   const double most = PyFloat_AsDouble(argument);

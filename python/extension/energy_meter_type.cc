@@ -1,9 +1,9 @@
-// harpe._client.EnergyMeter: what this machine's devices use in windows (measure/energy_monitor.h),
-// for harpe.measure; and the carbon intensities that need no provider.
+// harpe._client.EnergyMeter: the energy of this machine's devices in windows
+// (measure/energy_monitor.h), for harpe.measure; and the carbon intensities that need no provider.
 #define PY_SSIZE_T_CLEAN
 #define Py_LIMITED_API 0x030A0000
 #include <Python.h>
-// Python.h comes first, as Python demands.
+// Python requires Python.h to come first.
 #include <algorithm>
 #include <memory>
 #include <optional>
@@ -33,12 +33,12 @@ PyObject* estimate_object(const EnergyEstimate& estimate) {
 
 namespace {
 
-// Five steps of usual counters.
+// Five steps of typical counters.
 constexpr Seconds kLead{0.5};
-// Sound devices settle within half a second or so.
+// Working devices settle within about half a second.
 constexpr Seconds kLongestSettling{2}, kLongestStop{0.2};
 
-/// The devices and what watches them. Calls may come from any thread.
+/// The devices and their monitor. Calls may come from any thread.
 class Meter {
  public:
   static Result<std::shared_ptr<Meter>> open(const std::string& gpus) {
@@ -64,14 +64,14 @@ class Meter {
   Meter() = default;
   ~Meter() {
     if (monitor_ == nullptr || monitor_->stop(kLongestStop)) return;
-    // A driver's call still runs: neither its thread nor what it works with can go.
+    // A driver call is still running: its thread and everything it uses must stay alive.
     (void)monitor_.release();
     (void)std::make_unique<Devices>(std::move(devices_)).release();
   }
   Meter(const Meter&) = delete;
   Meter& operator=(const Meter&) = delete;
 
-  /// \param with_lead  the devices are read for a while before, so that it is known how they were
+  /// \param with_lead  reads the devices for a while before the window, to know their earlier state
   Status begin(const std::string& name, bool with_lead) {
     if (!with_lead || devices_.gpus.empty()) return monitor_->begin(name);
     const std::string lead = name + " (before)";
@@ -82,7 +82,7 @@ class Meter {
     return begun;
   }
 
-  /// \param settles  the devices are read until their counters have stepped after the end
+  /// \param settles  reads the devices until their counters have stepped after the end
   Result<WindowEnergy> end(const std::string& name, bool settles) {
     return settles ? end_settled(*monitor_, name, kLongestSettling, system_clock())
                    : monitor_->end(name);
@@ -97,7 +97,7 @@ class Meter {
   Devices devices_;
   std::vector<std::string> notes_;
   bool simulated_ = false;
-  std::unique_ptr<EnergyMonitor> monitor_;  ///< ends before the devices do
+  std::unique_ptr<EnergyMonitor> monitor_;  ///< destroyed before the devices
 };
 
 struct MeterObject {
@@ -105,7 +105,7 @@ struct MeterObject {
       std::shared_ptr<Meter>* held;  ///< null: closed, or never opened
 };
 
-/// A share in the meter, which `close` in another thread leaves alone; null with an exception.
+/// Returns a share of the meter, unaffected by `close` in another thread; null with an exception.
 std::shared_ptr<Meter> meter_of(PyObject* self) {
   const auto* held = reinterpret_cast<MeterObject*>(self)->held;
   if (held != nullptr) return *held;
@@ -117,7 +117,7 @@ PyObject* text_object(std::string_view text) {
   return PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace");
 }
 
-/// (label, name, uuid, estimate, problem or None, throttled share, why)
+/// Returns (label, name, uuid, estimate, problem or None, throttled share, why).
 PyObject* device_object(const DeviceEnergy& device) {
   PyObject* problem = device.error ? text_object(device.error->text()) : Py_NewRef(Py_None);
   const std::string reasons = device.reasons.throttled() ? device.reasons.text() : "";
@@ -126,7 +126,7 @@ PyObject* device_object(const DeviceEnergy& device) {
                        device.throttled_share, text_object(reasons));
 }
 
-/// (started_at, seconds, total, devices); null with an exception.
+/// Returns (started_at, seconds, total, devices); null with an exception.
 PyObject* window_object(const Result<WindowEnergy>& window) {
   if (!window.ok()) {
     set_error(window.error());
@@ -160,7 +160,7 @@ int initialize(PyObject* self, PyObject* arguments, PyObject* /*keywords*/) {
   return 0;
 }
 
-/// Waits for drivers, a little.
+/// Waits a short time for drivers.
 void close_meter(PyObject* self) {
   auto* held = std::exchange(reinterpret_cast<MeterObject*>(self)->held, nullptr);
   Py_BEGIN_ALLOW_THREADS  // NOLINT
@@ -220,7 +220,7 @@ PyObject* close(PyObject* self, PyObject* /*unused*/) {
   return Py_NewRef(Py_None);
 }
 
-/// (name, detail) of each backend, whether there or not.
+/// Returns (name, detail) of each backend, available or not.
 PyObject* backends(PyObject* self, void* /*unused*/) {
   const auto meter = meter_of(self);
   if (meter == nullptr) return nullptr;
@@ -263,7 +263,7 @@ PyType_Slot slots[] = {  // NOLINT
 PyType_Spec specification = {  // NOLINT
     "harpe._client.EnergyMeter", sizeof(MeterObject), 0, Py_TPFLAGS_DEFAULT, slots};
 
-/// carbon_intensity(text): (g/kWh, kind, zone, source)
+/// carbon_intensity(text): returns (g/kWh, kind, zone, source).
 PyObject* carbon_intensity(PyObject* /*module*/, PyObject* arguments) {
   const char* text = nullptr;
   if (PyArg_ParseTuple(arguments, "s:carbon_intensity", &text) == 0) return nullptr;

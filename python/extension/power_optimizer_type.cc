@@ -1,9 +1,9 @@
-// harpe._client.PowerOptimizer: the clock or power limit of a training's GPUs, chosen from inside
-// of it (tuning/power_optimizer.h). Reductions over a job's processes are Python's.
+// harpe._client.PowerOptimizer: chooses the clock or power limit of a training's GPUs from inside
+// the training (tuning/power_optimizer.h). Reductions over a job's processes are Python functions.
 #define PY_SSIZE_T_CLEAN
 #define Py_LIMITED_API 0x030A0000
 #include <Python.h>
-// Python.h comes first, as Python demands.
+// Python requires Python.h to come first.
 #include <memory>
 #include <optional>
 #include <span>
@@ -29,7 +29,7 @@ std::string text_of_exception(PyObject* value) {
   return found.empty() ? "an exception without words" : found;
 }
 
-/// A callable `reduce("sum" or "max", [numbers])` that gives as many numbers.
+/// A callable `reduce("sum" or "max", [numbers])` that returns as many numbers.
 class PythonReduction {
  public:
   explicit PythonReduction(PyObject* reduce) : reduce_(reduce) { Py_INCREF(reduce_); }
@@ -53,7 +53,7 @@ class PythonReduction {
     return Error::of(ErrorCode::kUnavailable, "all_reduce failed: " + why);
   }
 
-  /// What is no error but an end, such as KeyboardInterrupt, goes on to whom called.
+  /// Raises a pending exception that is not an error, such as KeyboardInterrupt, in the caller.
   bool raise_pending() {
     if (pending_ == nullptr) return false;
     PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(pending_)), pending_);
@@ -131,7 +131,7 @@ Held* held_by(PyObject* self) {
   return reinterpret_cast<OptimizerObject*>(self)->held;
 }
 
-/// What Python says as numbers and texts; negative or empty: not given.
+/// Python arguments as numbers and texts; negative or empty: not given.
 struct Arguments {
   PyObject* reduce = nullptr;
   const char *what = nullptr, *gpus = nullptr, *profile = nullptr, *socket = nullptr,

@@ -1,9 +1,9 @@
-// harpe._client.measure_recorded: windows drawn afterwards from a recording of a GPU's sensors
-// (measure/recorded_windows.h). For scripts/gpu_check.sh; no part of the package's interface.
+// harpe._client.measure_recorded: estimates windows of a finished recording of a GPU's sensors
+// (measure/recorded_windows.h). For scripts/gpu_check.sh; not part of the package's interface.
 #define PY_SSIZE_T_CLEAN
 #define Py_LIMITED_API 0x030A0000
 #include <Python.h>
-// Python.h comes first, as Python demands.
+// Python requires Python.h to come first.
 #include <cstring>
 #include <optional>
 #include <vector>
@@ -14,7 +14,7 @@
 namespace harpe {
 namespace {
 
-/// Items packed one behind the other in `bytes`; nullopt with an exception.
+/// Returns the items packed in `bytes`; nullopt with an exception.
 template <class Item>
 std::optional<std::vector<Item>> unpack(const char* bytes, Py_ssize_t size, const char* what) {
   const auto length = static_cast<std::size_t>(size);

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// The types of harpe._client, and what they share. After Python.h alone, which defines what other
-/// headers go by. All functions hold the interpreter's lock.
+/// The types of harpe._client, and their shared functions. Python.h must come first, since it sets
+/// macros that other headers use. All functions require the interpreter's lock.
 
 #include <Python.h>
 
@@ -10,7 +10,7 @@
 
 namespace harpe {
 
-/// The exception says (code, text); harpe/errors.py makes one of Python's kinds of it.
+/// Sets an exception with (code, text); harpe/errors.py converts it to a Python exception class.
 void set_error(const Error& error);
 
 /// Adds the type `PowerOptimizer` (power_optimizer_type.cc). \returns  -1 with an exception
@@ -24,11 +24,11 @@ int add_energy_meter(PyObject* module);
 /// exception
 int add_measure_recorded(PyObject* module);
 
-/// (joules, error or None, sensor_error, seconds, source, unobserved, missing); joules are None
-/// where nothing was read. Null with an exception.
+/// Returns (joules, error or None, sensor_error, seconds, source, unobserved, missing); joules are
+/// None if nothing was read. Null with an exception.
 PyObject* estimate_object(const EnergyEstimate& estimate);
 
-/// A list of what `make` makes of each; null with an exception.
+/// Returns a list with the result of `make` for each item; null with an exception.
 template <class Items, class Make>
 PyObject* list_of(const Items& items, const Make& make) {
   PyObject* list = PyList_New(0);

@@ -74,8 +74,8 @@ __all__ = [
     "start",
 ]
 
-# Imported on use: some of it needs the built module, which a notebook can do without, and the
-# command of a wheel starts without what only Python's users need.
+# Imported on use: some modules need the built module, which a notebook may do without, and the
+# command of a wheel starts faster without modules for Python users.
 _ON_USE = {
     "Carbon": "measuring",
     "Client": "client",

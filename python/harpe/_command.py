@@ -10,12 +10,12 @@ from typing import NoReturn
 
 __all__ = ["agent", "command_path", "lab", "main"]
 
-# What Python ignores from its start on, and what it starts would, too.
+# Python ignores these signals from its start on, and child processes would inherit that.
 _IGNORED_BY_PYTHON = ("SIGPIPE", "SIGXFSZ")
 
 
 def command_path(name: str = "harpe") -> str | None:
-    """The program: what HARPE_COMMAND names, that of this package, or what PATH has."""
+    """Returns the path of the program: HARPE_COMMAND, the package's own, or the first on PATH."""
     named = os.environ.get("HARPE_COMMAND")
     if named and name == "harpe":
         return named
@@ -26,17 +26,18 @@ def command_path(name: str = "harpe") -> str | None:
 
 
 def main() -> NoReturn:
-    """Becomes the program: process, arguments, signals and exit status are the program's."""
+    """Replaces the process by ``harpe``: process, arguments, signals and exit status are the
+    program's."""
     _become("harpe")
 
 
 def agent() -> NoReturn:
-    """The same for the agent of a node."""
+    """Replaces the process by ``harpe-agent``."""
     _become("harpe-agent")
 
 
 def lab() -> NoReturn:
-    """The same for experiments."""
+    """Replaces the process by ``harpe-lab``."""
     _become("harpe-lab")
 
 

@@ -11,7 +11,8 @@ from typing import ParamSpec, TypeVar
 P = ParamSpec("P")
 T = TypeVar("T")
 
-# Other names of the same quantity, without underscores: of frameworks, of options, without units.
+# Other names of the same quantity, without underscores: from frameworks, from options, without
+# units.
 _ELSEWHERE = {
     "batches": "micro_batches",
     "nummicrobatches": "micro_batches",
@@ -34,7 +35,8 @@ _ELSEWHERE = {
 
 
 def guesses_keywords(function: Callable[P, T]) -> Callable[P, T]:
-    """The function, whose TypeError for an unknown keyword argument names the likely one."""
+    """Wraps a function so that its TypeError for an unknown keyword argument names the likely
+    one."""
     known = tuple(inspect.signature(function).parameters)
 
     @functools.wraps(function)

@@ -32,19 +32,20 @@ def _number(name: str, number: Any) -> str:
 
 
 def percentage(slowdown: Any) -> str:
-    """A fraction, or a percentage as text, as the command takes it."""
+    """Returns a fraction, or a percentage as text, in the form that the command accepts."""
     if isinstance(slowdown, str) and slowdown.rstrip().endswith("%"):
         return slowdown
     return repr(100 * fraction(slowdown, ", or a text such as '5%'"))
 
 
 def fraction(slowdown: Any, or_else: str = "") -> float:
-    """A slowdown that can be meant."""
+    """Returns a slowdown as a fraction. Raises if it is not plausible."""
     if isinstance(slowdown, (bool, str)) or not hasattr(slowdown, "__float__"):
         raise InvalidInputError(f"slowdown is a fraction such as 0.05{or_else}, not {slowdown!r}")
     if not slowdown >= 0:
         raise InvalidInputError(f"slowdown is a fraction of 0 or more, not {slowdown!r}")
-    # The least energy takes hardly ever twice as long; who writes so much counts in percent.
+    # The plan of least energy hardly ever takes twice as long; larger values are likely
+    # percentages.
     if slowdown >= 1:
         raise InvalidInputError(
             f"slowdown is a fraction: {slowdown:g} is {100 * slowdown:g} %; is"
@@ -55,18 +56,19 @@ def fraction(slowdown: Any, or_else: str = "") -> float:
 
 
 def _parameter(option: str) -> str:
-    """The parameter of ``harpe.plan`` for an option: --micro-batches, --deadline (deadline_s)."""
+    """Returns the parameter of ``harpe.plan`` for an option: --micro-batches, --deadline
+    (deadline_s)."""
     from .planning import plan  # which imports this module
 
     bare = option.replace("-", "")
     for name, parameter in inspect.signature(plan).parameters.items():
         words = name.split("_")
-        # A plain number has its unit in the name of its parameter.
+        # For a plain number, the name of the parameter ends with its unit.
         if bare in ("".join(words), "".join(words[:-1])):
             return f"{name}=True" if parameter.annotation == "bool" else name
     return option.replace("-", "_")
 
 
 def in_python(text: str) -> str:
-    """What the command says, with parameters in place of its options."""
+    """Returns a message of the command with parameters in place of its options."""
     return re.sub(r"(?<!\S)--([a-z][a-z-]*)", lambda option: _parameter(option[1]), text)

@@ -15,7 +15,7 @@ __all__ = ["run_command"]
 
 
 def run_command(arguments: Sequence[str], within: str | None = None) -> dict[str, Any]:
-    """Runs the command with ``--json`` among the arguments, in a folder; what it prints."""
+    """Runs the command in a folder and returns its output. The arguments include ``--json``."""
     program = command_path()
     if program is None:
         raise UnavailableError(
@@ -42,7 +42,7 @@ def run_command(arguments: Sequence[str], within: str | None = None) -> dict[str
         return said
     if isinstance(said, dict) and "error" in said:
         raise _error_in(said["error"])
-    if isinstance(said, dict) and said.get("warnings"):  # files that are not where they should be
+    if isinstance(said, dict) and said.get("warnings"):  # files not found where expected
         raise error_of("io", "\n".join(said["warnings"]))
     told = done.stderr.decode(errors="replace").strip() or f"status {done.returncode}"
     raise error_of("internal", f"{program} failed: {told}")

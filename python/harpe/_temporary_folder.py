@@ -24,9 +24,9 @@ _TRIES = 10
 
 @contextmanager
 def temporary_folder(kind: str) -> Iterator[Path]:
-    """Makes ``harpe-KIND-XXXXXXXX`` in the folder that TMPDIR names, and removes it in the end.
+    """Makes ``harpe-KIND-XXXXXXXX`` in the folder that TMPDIR names, and removes it at the end.
 
-    First removes those of this user whose process has ended without.
+    First removes folders of this user whose process ended without removing them.
     """
     parent = Path(tempfile.gettempdir())
     _remove_abandoned(parent)
@@ -42,7 +42,7 @@ def _make(kind: str) -> tuple[Path, int]:
     for _ in range(_TRIES):
         folder = Path(tempfile.mkdtemp(prefix=f"harpe-{kind}-"))
         lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        # Another process may hold it for abandoned until it is locked.
+        # Until it is locked, another process may take it for abandoned.
         if _take(lock) and (folder / _LOCK).exists():
             os.pwrite(lock, socket.gethostname().encode(), 0)
             return folder, lock
@@ -55,7 +55,7 @@ def _take(lock: int) -> bool:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
-    except OSError:  # a file system without locks, where none is abandoned
+    except OSError:  # on a file system without locks, no folder counts as abandoned
         return True
     return True
 
@@ -63,7 +63,7 @@ def _take(lock: int) -> bool:
 def _remove_abandoned(parent: Path) -> None:
     try:
         above = parent.stat()
-        # Elsewhere other users could put a folder of theirs in place of one that is looked at.
+        # In other folders, other users could replace a folder that is being checked by their own.
         if above.st_uid not in (0, os.geteuid()) or not (
             above.st_mode & stat.S_ISVTX or not above.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
         ):
@@ -91,7 +91,7 @@ def _remove_if_abandoned(folder: Path) -> None:
         return
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        # On network file systems, the lock of another machine may look free.
+        # On network file systems, a lock held on another machine may appear free.
         if os.pread(lock, 256, 0) == socket.gethostname().encode():
             shutil.rmtree(folder, ignore_errors=True)
     except OSError:

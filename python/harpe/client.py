@@ -26,11 +26,11 @@ except ImportError as error:
 
 __all__ = ["KINDS", "Client", "Counts", "Pause", "start"]
 
-_STEP = 0.2  # seconds of a wait between which Python handles signals
+_STEP = 0.2  # seconds; Python handles signals between steps of a wait
 
 
 class Counts(NamedTuple):
-    """What has happened since the start."""
+    """Counts of events since the start."""
 
     iterations: int
     instructions: int
@@ -50,7 +50,7 @@ class Counts(NamedTuple):
 
 
 class Pause(NamedTuple):
-    """That training is asked to pause."""
+    """A request to pause training."""
 
     until: datetime | None
     """When it should end, where that is known; in UTC."""
@@ -59,7 +59,7 @@ class Pause(NamedTuple):
 
 
 class _Instruction:
-    """Around one computation."""
+    """Context manager for one computation."""
 
     __slots__ = ("_chunk", "_client", "_kind", "_micro_batch")
 
@@ -82,7 +82,7 @@ class _Instruction:
 
 
 class _Iteration:
-    """Around one iteration."""
+    """Context manager for one iteration."""
 
     __slots__ = ("_client", "_number")
 
@@ -104,40 +104,41 @@ class _Iteration:
 
 
 class Client(RankClient):
-    """Reports to the server what instructions cost, and has this rank's GPU follow the plan.
+    """Reports the costs of instructions to the server, and sets this rank's GPU as planned.
 
-    Made by :func:`start`. Nothing here raises once it is made: without a server or an agent
-    training goes on at all-max, and a line on standard error says so once.
-    ``on_instruction_begin`` and its kin cost well under a microsecond and never wait; the
-    context managers around them are Python, and cost about one. Use it from one thread at a time.
+    Created by :func:`start`. No method raises: without a server or an agent training runs at
+    all-max, and a line on standard error reports it once. ``on_instruction_begin`` and similar
+    calls take well under a microsecond and never wait; the context managers around them are Python,
+    and take about one. Use it from one thread at a time.
     """
 
     _next_iteration = 0
     _told_refused = False
 
     def instruction(self, kind: int | str, chunk: int = 0, micro_batch: int = -1) -> _Instruction:
-        """Around one computation of any kind (``harpe.client.KINDS``).
+        """Context manager for one computation of any kind (``harpe.client.KINDS``).
 
-        ``micro_batch`` is -1 where training does not count them: the next of that kind and chunk.
+        ``micro_batch`` is -1 if training does not count them: the next of that kind and chunk.
         """
         return _Instruction(self, kind, chunk, micro_batch)
 
     def forward(self, chunk: int = 0, micro_batch: int = -1) -> _Instruction:
-        """Around the forward computation of one micro-batch, without sending and receiving."""
+        """Context manager for the forward computation of one micro-batch, without communication."""
         return _Instruction(self, _FORWARD, chunk, micro_batch)
 
     def backward(self, chunk: int = 0, micro_batch: int = -1) -> _Instruction:
-        """Around the backward computation of one micro-batch, without sending and receiving."""
+        """Context manager for the backward computation of one micro-batch, without
+        communication."""
         return _Instruction(self, _BACKWARD, chunk, micro_batch)
 
     def follow_stream(self, stream: Any = 0) -> bool:
-        """Where calls only put work into a stream of a GPU: from now on, a call counts from
-        when the device gets there.
+        """Follows a GPU stream, for calls that only queue work: from now on, a call takes effect
+        when the device reaches it.
 
         ``stream`` is one of torch's (``torch.cuda.current_stream()``) or its number; 0 is the
-        default one. Call it once the model is on the device, and again whenever training goes on in
-        another stream. False where that cannot be done, which a line says once (a client without a
-        server has nothing to follow for, and says True).
+        default one. Call it once the model is on the device, and again whenever training changes to
+        another stream. Returns False if the stream cannot be followed, which is logged once.
+        Returns True for a client without a server, which has nothing to follow.
         """
         handle = getattr(stream, "cuda_stream", stream)
         refused = self._follow_stream(handle)
@@ -147,19 +148,19 @@ class Client(RankClient):
         return refused is None
 
     def iteration(self, number: int | None = None) -> _Iteration:
-        """Around one iteration; may be left out. Numbers are alike on all ranks, and rise."""
+        """Context manager for one iteration; optional. Numbers are equal on all ranks, and rise."""
         if number is None:
             number = self._next_iteration
         self._next_iteration = number + 1
         return _Iteration(self, number)
 
     def pause_requested(self, iteration: int | None = None) -> Pause | None:
-        """Whether training is asked to pause before this iteration; left out: the next.
+        """Returns the request to pause before this iteration (by default the next), or None.
 
         Call it between iterations, before each one or every few, on all ranks before the same ones:
-        all get the same answer, so that what they write then may be a collective. Training that is
-        asked writes what it wants to keep, then waits (``wait_for_resume``), or ends. It is never
-        forced: one that does neither is asked again before the next iteration.
+        all get the same answer, so that saving may be a collective operation. When requested,
+        training saves its state, then waits (``wait_for_resume``), or ends. It is never forced: if
+        it does neither, the request is repeated before the next iteration.
         """
         asked = self._pause_requested(-1 if iteration is None else iteration)
         if asked is None:
@@ -168,9 +169,9 @@ class Client(RankClient):
         return Pause(None if until is None else datetime.fromtimestamp(until, timezone.utc), reason)
 
     def wait_for_resume(self, timeout: float | None = None) -> bool:
-        """Waits until training is to go on; false where ``timeout`` seconds came first.
+        """Waits until training may continue. Returns False after ``timeout`` seconds.
 
-        Nothing of that time counts as an iteration's, and the server shows that this rank waits.
+        This time does not count as part of an iteration, and the server shows that this rank waits.
         """
         end = None if timeout is None else time.monotonic() + timeout
         while True:
@@ -186,12 +187,13 @@ class Client(RankClient):
         iteration: int | None = None,
         agree: Callable[[bool], bool] | None = None,
     ) -> bool:
-        """Between iterations, on all ranks: pauses where that is asked; whether it did.
+        """Pauses if requested. Call it between iterations, on all ranks. Returns whether it paused.
 
-        ``save`` is called first, on all ranks before the same iteration, such as
-        ``lambda: save_checkpoint(step)``. A rank that was cut off when it was asked could still be
-        the only one, or the only one not to be: ``agree`` makes that impossible, called each time
-        with whether this rank is asked, and telling whether all ranks are (a reduction of theirs).
+        ``save`` is called first, on all ranks before the same iteration, such as ``lambda:
+        save_checkpoint(step)``. If a rank is disconnected at the time of the request, it may be the
+        only one that pauses, or the only one that does not. ``agree`` prevents that: it is called
+        each time with this rank's answer, and returns whether all ranks pause (a reduction over
+        them).
         """
         pause = self.pause_requested(iteration)
         if agree is not None and not agree(pause is not None):
@@ -206,7 +208,7 @@ class Client(RankClient):
         return True
 
     def counts(self) -> Counts:
-        """What has happened since the start; also after ``close``."""
+        """Returns the counts since the start; also after ``close``."""
         return Counts(*self._counts())
 
     def __enter__(self) -> Client:
@@ -262,33 +264,33 @@ def start(
     cluster: Mapping[str, Any] | None = None,
     profile: str | None = None,
 ) -> Client:
-    """Begins, with what is given, and Harpe's and the launcher's variables for the rest.
+    """Creates a client from the arguments, completed from Harpe's and the launcher's variables.
 
-    Of the rank: where its ``server`` is (without one, and without ``HARPE_SERVER``, the client does
-    nothing), ``token`` or ``token_file`` and ``ca_file`` for it; ``job``, its id, and ``run``, a
+    Options of the rank: ``server``, its URL (without one, and without ``HARPE_SERVER``, the client
+    does nothing), with ``token`` or ``token_file`` and ``ca_file``; ``job``, its id, and ``run``, a
     name for this start of training; ``observe``, the same on all ranks: training is measured as it
-    is, and no clock is set; ``coordinates`` (data, stage, tensor); ``gpu`` and
-    ``clock_socket``, the agent's; ``lease_s`` on the GPU's clock, ``patience_s`` without the server
-    until it is set free, ``look_ahead_s`` by which clocks are asked for.
+    is, and no clock is set; ``coordinates`` (data, stage, tensor); ``gpu`` and ``clock_socket``,
+    the agent's; ``lease_s`` on the GPU's clock, ``patience_s`` without the server until the clock
+    is released, ``look_ahead_s`` by which clocks are requested in advance.
 
-    Of the job, the same on all ranks: ``schedule``, ``stages``, ``micro_batches``, ``chunks``,
-    degrees ``data`` and ``tensor``, ``objective``, ``profiling`` and what else a job may say
-    (docs/python.md).
+    Options of the job, the same on all ranks: ``schedule``, ``stages``, ``micro_batches``,
+    ``chunks``, degrees ``data`` and ``tensor``, ``objective``, ``profiling`` and other members of a
+    job (docs/python.md).
 
-    Waits for neither server nor agent. Raises :class:`harpe.InvalidInputError`, and nothing else,
-    where options are wrong.
+    Waits for neither server nor agent. Raises :class:`harpe.InvalidInputError` if options are
+    wrong, and nothing else.
     """
     return start_with(locals())
 
 
 def start_with(options: Mapping[str, Any]) -> Client:
-    """:func:`start` with options that have been put together; names are checked, too."""
+    """Calls :func:`start` with a mapping of options. Names are checked, too."""
     text = client_options(**options)
     try:
         client = Client(text)
     except Failure as failure:
         code, message = failure.args
-        # Places in the JSON that these options became say nothing to whom has not written it.
+        # Positions in the JSON made from these options mean nothing to the user.
         raise error_of(code, re.sub(r"^options:\d+:\d+: ", "", message, flags=re.M)) from None
     _alive.add(client)
     return client
@@ -302,8 +304,8 @@ def _close_all() -> None:
         client.close()
 
 
-# Before interpreters take modules apart; and so that children forked by data loaders, which have no
-# threads of the client's, report nothing.
+# Before the interpreter shuts down; and so that forked children of data loaders, which have none of
+# the client's threads, report nothing.
 atexit.register(_close_all)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_close_all)

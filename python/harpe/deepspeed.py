@@ -36,12 +36,12 @@ _KINDS = {
 
 
 def attach(engine: Any, client: Client | None = None, **options: Unpack[StartOptions]) -> Attached:
-    """Reports all that ``engine.train_batch`` runs from now on to Harpe, an iteration each.
+    """Reports all calls of ``engine.train_batch`` from now on to Harpe, one iteration each.
 
-    :param client: one that has been started; made from ``options`` (those of :func:`harpe.start`,
-        which go before what the engine says) where there is none
+    :param client: a started client; by default created from ``options`` (those of
+        :func:`harpe.start`, which take precedence over values from the engine)
 
-    Raises only where options are wrong, or this is no pipeline engine.
+    Raises only if options are wrong, or this is not a pipeline engine.
     """
     instructions = getattr(engine, "_INSTRUCTION_MAP", None)
     if instructions is None or not hasattr(engine, "train_batch"):
@@ -72,12 +72,12 @@ def attach(engine: Any, client: Client | None = None, **options: Unpack[StartOpt
 
 
 def _chunk(*_: Any, phase: int | None = None, **__: Any) -> int:
-    """Schedules with two model parts a stage say which by the phase."""
+    """Returns the model part. Schedules with two parts per stage give it as the phase."""
     return phase or 0
 
 
 def job_fields(engine: Any) -> dict[str, Any]:
-    """The fields of the job that an engine has, and this rank's coordinates."""
+    """Returns the job fields that an engine defines, and this rank's coordinates."""
     stages = int(engine.num_stages)
     grid = engine.grid
     fields: dict[str, Any] = {
@@ -108,7 +108,7 @@ def job_fields(engine: Any) -> dict[str, Any]:
 
 
 def _instructions(schedule: Any, stage: int, stages: int) -> list[dict[str, Any]]:
-    """The computations of one stage in Harpe's neutral form."""
+    """Returns the computations of one stage in Harpe's neutral form."""
     counts: Counter[tuple[str, int]] = Counter()
     found: list[dict[str, Any]] = []
     for commands in schedule:
@@ -116,7 +116,7 @@ def _instructions(schedule: Any, stage: int, stages: int) -> list[dict[str, Any]
             known = _KINDS.get(type(command).__name__)
             if known is None:
                 continue
-            # Two parts a stage lie as a V: the second one on the way back.
+            # Two parts per stage are placed as a V: the second one on the way back.
             phase = int(command.kwargs.get("phase") or 0)
             part = stage if phase == 0 else 2 * stages - 1 - stage
             found.append({"op": known[0], "stage": part, "mb": counts[known[0], phase]})

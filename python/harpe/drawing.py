@@ -12,7 +12,7 @@ __all__ = ["frontier_picture", "html_paragraph", "html_table"]
 _WIDTH, _HEIGHT = 640, 320
 _LEFT, _RIGHT, _TOP, _BOTTOM = 72, 620, 34, 274
 _MOST_POINTS = 400
-# Of Okabe and Ito: told apart by all eyes, and clear of both black and white.
+# From Okabe and Ito: distinguishable with colour blindness, and on black and on white.
 _ACCENTS = {"all-max": "#d55e00", "chosen": "#0096c7"}
 
 
@@ -21,7 +21,7 @@ def frontier_picture(
     marks: Sequence[tuple[str, float, float]],
     title: str,
 ) -> str:
-    """The frontier of time (s) and energy (J) as SVG, with some plans marked on it."""
+    """Returns the frontier of time (s) and energy (J) as SVG, with some plans marked."""
     if not bound:
         return ""
     # Beyond the least energy a plan only wastes time.
@@ -64,7 +64,7 @@ def frontier_picture(
 
 
 def html_paragraph(text: str, warns: bool = False) -> str:
-    """A line of text; one that warns is seen, and read in the text's own colour."""
+    """Returns a line of text; a warning is highlighted, in the text's own colour."""
     warning = f"border-left:4px solid {_ACCENTS['all-max']};padding-left:8px;font-weight:600;"
     style = warning if warns else ""
     return f'<p style="{style}margin:4px 0">{escape(text)}</p>'
@@ -73,7 +73,7 @@ def html_paragraph(text: str, warns: bool = False) -> str:
 def html_table(
     heads: Sequence[str], rows: Iterable[Sequence[str]], marked: int | None = None
 ) -> str:
-    """A table; the first column is text, and the others numbers."""
+    """Returns a table; the first column is text, the others are numbers."""
 
     def cell(tag: str, text: str, position: int, bold: bool) -> str:
         side = "left" if position == 0 else "right"
@@ -105,7 +105,7 @@ def _mark(x: float, y: float, name: str) -> str:
 
 
 class _Axis:
-    """From values to places in a picture."""
+    """Maps values to positions in a picture."""
 
     def __init__(self, values: Sequence[float], begin: float, end: float) -> None:
         self.low, self.high = min(values), max(values)

@@ -22,7 +22,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Diagnostic:
-    """One thing that is wrong with an input; line and column count from 1."""
+    """One error in an input; line and column count from 1."""
 
     message: str
     file: str | None = None
@@ -35,11 +35,11 @@ class Diagnostic:
 
 
 class Error(Exception):
-    """What Harpe, or its server, could not do.
+    """A failure of Harpe or its server.
 
-    ``code`` is the word that the command line and HTTP responses use too, such as ``"not_found"``;
-    ``status`` is that of the HTTP response, if there was one; ``diagnostics`` says of an input
-    where each thing is that is wrong with it.
+    ``code`` is the word that the command line and HTTP responses also use, such as ``"not_found"``;
+    ``status`` is the status of the HTTP response, if there was one; ``diagnostics`` has the
+    position of each error in an input.
     """
 
     code = "internal"
@@ -57,19 +57,20 @@ class Error(Exception):
 
 
 class InvalidInputError(Error, ValueError):
-    """What was given is wrong; the message says where, and what was expected."""
+    """The input is wrong; the message has the position and the expected value."""
 
     code = "invalid_input"
 
 
 class InfeasibleError(Error, ValueError):
-    """Well-formed, but there is no solution, such as a deadline below the fastest plan."""
+    """The input is well-formed, but there is no solution, such as a deadline below the fastest
+    plan."""
 
     code = "infeasible"
 
 
 class RefusedError(Error):
-    """A check refused what it was given."""
+    """A check rejected its input."""
 
     code = "refused"
 
@@ -87,19 +88,19 @@ class NoPermissionError(Error, PermissionError):
 
 
 class NotSupportedError(Error, NotImplementedError):
-    """This server, device or driver cannot do that."""
+    """This server, device or driver does not support the operation."""
 
     code = "not_supported"
 
 
 class UnavailableError(Error, ConnectionError):
-    """Not now: no response, or none in time."""
+    """Currently not available: no response, or no response in time."""
 
     code = "unavailable"
 
 
 class ConflictError(Error):
-    """Another client holds it, or it is there already and different."""
+    """Another client holds it, or it exists with different content."""
 
     code = "conflict"
 
@@ -126,7 +127,7 @@ _KINDS: dict[str, type[Error]] = {
     )
 }
 
-# For responses that carry no code, such as those of proxies.
+# For responses without a code, such as those of proxies.
 _BY_STATUS = {
     400: "invalid_input",
     401: "no_permission",
@@ -150,7 +151,7 @@ def error_of(
     status: int | None = None,
     diagnostics: Sequence[Diagnostic] = (),
 ) -> Error:
-    """The exception for a code of Harpe's, or where there is none that is known, for a status."""
+    """Returns the exception for a Harpe error code, or, if the code is unknown, for a status."""
     kind = _KINDS.get(code or "")
     if kind is None:
         kind = _KINDS[_BY_STATUS.get(status or 0, "internal")]

@@ -53,7 +53,7 @@ class Steps:
         self._recorder.iteration_end()
 
     def begin(self, kind: int, chunk: int = 0, micro_batch: int = -1) -> None:
-        """An instruction that is still open ends here."""
+        """Begins an instruction, and ends the open one."""
         if not self.training:
             return
         self.end()
@@ -66,7 +66,8 @@ class Steps:
             self._recorder.end()
 
     def end_open(self) -> None:
-        """Ends what was left open, unless that is a part of another instruction."""
+        """Ends an instruction that was left open, unless the call is part of another
+        instruction."""
         if not self._within:
             self.end()
 
@@ -79,10 +80,10 @@ class Steps:
         *,
         leave_open: bool = False,
     ) -> Callable[..., Any]:
-        """The same function as an instruction. ``chunk`` and ``micro_batch`` may be looked up in
-        its arguments. Within another instruction it is a part of that one.
+        """Returns the function wrapped as an instruction. ``chunk`` and ``micro_batch`` may be
+        computed from its arguments. A call within another instruction is part of that instruction.
 
-        ``leave_open``: more of the instruction follows; the hook that knows calls :meth:`end`.
+        ``leave_open``: more of the instruction follows; the hook that ends it calls :meth:`end`.
         """
 
         @functools.wraps(function)
@@ -121,15 +122,15 @@ def _of(
     try:
         return value(*arguments, **keywords)
     except Exception:
-        # Another version calls with other arguments: then as if it were not known.
+        # Another version passes other arguments: the value is then unknown.
         return unknown
 
 
 def client_for(
     client: Client | None, options: Mapping[str, Any], fields: Callable[[], dict[str, Any]]
 ) -> tuple[Client, bool]:
-    """The client given, or one that is started from what the framework says, over which options go;
-    and whether it is the latter."""
+    """Returns the given client, or a new one from the framework's fields, overridden by options;
+    and whether it is new."""
     if client is None:
         return start_with({**fields(), **options}), True
     if options:
@@ -140,7 +141,7 @@ def client_for(
 
 
 def is_first_rank() -> bool:
-    """By what launchers say of this process; where none says anything, it counts as the first."""
+    """Returns whether the launcher's variables mark this process as the first; True without any."""
     for name in ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK"):
         if os.environ.get(name):
             return os.environ[name] == "0"
@@ -148,19 +149,19 @@ def is_first_rank() -> bool:
 
 
 def _drop(owner: Any, name: str, value: Any) -> None:
-    """Unless other code has put something there."""
+    """Deletes an attribute, unless other code has replaced it."""
     if vars(owner).get(name) is value:
         delattr(owner, name)
 
 
 class Undo:
-    """What has been put in the place of something else, to be put back in the end."""
+    """Changes to restore at the end."""
 
     def __init__(self) -> None:
         self._calls: list[Callable[[], Any]] = []
 
     def set(self, owner: Any, name: str, value: Any) -> None:
-        """Sets an attribute for as long."""
+        """Sets an attribute until the end."""
         own = vars(owner)
         if name in own:
             self._calls.append(functools.partial(setattr, owner, name, own[name]))
@@ -169,7 +170,7 @@ class Undo:
         setattr(owner, name, value)
 
     def call(self, function: Callable[[], Any]) -> None:
-        """Something else to do in the end."""
+        """Registers another call for the end."""
         self._calls.append(function)
 
     def all(self) -> None:
@@ -178,7 +179,7 @@ class Undo:
 
 
 class Attached:
-    """A framework with Harpe; ``client`` reports what happens."""
+    """A framework with Harpe attached; ``client`` reports to the server."""
 
     def __init__(self, client: Client, steps: Steps, undo: Undo, *, owns_client: bool) -> None:
         self.client = client
@@ -187,11 +188,11 @@ class Attached:
         self._owns_client = owns_client
 
     def pause_if_requested(self, save: Callable[[], object] | None = None) -> bool:
-        """Between iterations, on all ranks: see :meth:`harpe.client.Client.pause_if_requested`."""
+        """See :meth:`harpe.client.Client.pause_if_requested`."""
         return self.client.pause_if_requested(save)
 
     def detach(self) -> None:
-        """Leaves the framework as it was, and ends the client if ``attach`` has made it."""
+        """Restores the framework, and closes the client if ``attach`` created it."""
         self._undo.all()
         self._steps.end_iteration()
         if self._owns_client:

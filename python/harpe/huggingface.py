@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from .options import StartOptions
 
     class TrainerCallback:
-        """Of transformers."""
+        """Stands in for that of transformers."""
 
 else:
     from transformers import TrainerCallback
@@ -41,9 +41,9 @@ __all__ = ["Attached", "HarpeCallback", "PowerOptimizerCallback", "StepFileCallb
 
 
 class HarpeCallback(TrainerCallback):
-    """Follows the trainer's optimizer steps. Made by :func:`attach`, which gives it the rest.
+    """Follows the trainer's optimizer steps. Created and completed by :func:`attach`.
 
-    Where training is asked to pause, the trainer saves a checkpoint and then waits.
+    If training is requested to pause, the trainer saves a checkpoint and then waits.
     """
 
     def __init__(self, steps: Steps, client: Client | None = None) -> None:
@@ -61,7 +61,7 @@ class HarpeCallback(TrainerCallback):
         self._steps.end_iteration()
         if self._client is None or self._client.pause_requested() is None:
             return
-        # The trainer saves once its callbacks have returned, so the wait is before the next step.
+        # The trainer saves after its callbacks have returned, so the wait is before the next step.
         self._pauses = control.should_save = True
 
     def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
@@ -69,8 +69,8 @@ class HarpeCallback(TrainerCallback):
 
 
 class StepFileCallback(TrainerCallback):
-    """Tells ``harpe run --optimize`` of the trainer's steps, so that it finds the clock or power
-    limit to train under::
+    """Reports the trainer's steps to ``harpe run --optimize``, which finds the best clock or power
+    limit::
 
         trainer.add_callback(harpe.huggingface.StepFileCallback())
     """
@@ -85,17 +85,17 @@ class StepFileCallback(TrainerCallback):
         self._steps.on_epoch_end()
 
     def on_evaluate(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        # What was evaluated before this was none of the step's.
+        # An evaluation before this is not part of the step.
         self._steps.on_epoch_end()
 
 
 class PowerOptimizerCallback(TrainerCallback):
-    """Finds the clock or power limit to train under, without a command around the training::
+    """Finds the best clock or power limit, without a command around the training::
 
         trainer.add_callback(harpe.huggingface.PowerOptimizerCallback("energy", max_slowdown=0.03))
 
-    Takes what :class:`harpe.PowerOptimizer` does. The report is printed by the first rank of a
-    node, and is ``report`` afterwards.
+    Takes the arguments of :class:`harpe.PowerOptimizer`. The first rank of a node prints the
+    report, which is then available as ``report``.
     """
 
     report: PowerReport | None = None
@@ -105,7 +105,7 @@ class PowerOptimizerCallback(TrainerCallback):
         self._optimizer: PowerOptimizer | None = None
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        # Not before: the trainer may initialise torch.distributed late.
+        # Not earlier: the trainer may initialise torch.distributed late.
         self._optimizer = PowerOptimizer(**self._options)
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
@@ -135,13 +135,13 @@ def attach(
     pauses: bool = True,
     **options: Unpack[StartOptions],
 ) -> Attached:
-    """Reports the trainer's next training to Harpe, an iteration each optimizer step.
+    """Reports the trainer's next training to Harpe, one iteration per optimizer step.
 
-    :param client: one that has been started; made from ``options`` (those of :func:`harpe.start`,
-        which go before what the trainer says) where there is none
-    :param pauses: where training is asked to pause, save a checkpoint and wait
+    :param client: a started client; by default created from ``options`` (those of
+        :func:`harpe.start`, which take precedence over values from the trainer)
+    :param pauses: save a checkpoint and wait if training is requested to pause
 
-    Raises only where options are wrong, or this is no trainer.
+    Raises only if options are wrong, or this is not a trainer.
     """
     arguments = getattr(trainer, "args", None)
     if arguments is None or not hasattr(trainer, "training_step"):
@@ -150,7 +150,7 @@ def attach(
     steps = Steps(recorder_for(client, getattr(arguments, "device", None)))
     callback = HarpeCallback(steps, client if pauses else None)
     undo = Undo()
-    # Evaluation computes losses too, but between iterations.
+    # Evaluation also computes losses, but between iterations.
     undo.set(trainer, "compute_loss", steps.around(trainer.compute_loss, FORWARD))
     undo.set(trainer, "training_step", _training_step(trainer, steps))
     trainer.add_callback(callback)
@@ -159,7 +159,7 @@ def attach(
 
 
 def _training_step(trainer: Any, steps: Steps) -> Any:
-    """`train` may make another accelerator, so that it is wrapped when it is used."""
+    """Wraps training steps on use, since `train` may create another accelerator."""
     function = trainer.training_step
 
     @functools.wraps(function)
@@ -176,7 +176,7 @@ def _training_step(trainer: Any, steps: Steps) -> Any:
 
 
 def _job_fields(arguments: Any) -> dict[str, Any]:
-    """The fields of the job that the trainer's arguments have, and this rank's coordinates."""
+    """Returns the job fields that the trainer's arguments define, and this rank's coordinates."""
     return {
         "stages": 1,
         "data": max(1, int(getattr(arguments, "world_size", 1))),

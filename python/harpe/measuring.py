@@ -37,7 +37,7 @@ _J_PER_KWH = 3.6e6
 
 @dataclass(frozen=True)
 class Carbon:
-    """How much greenhouse gas a kilowatt-hour stands for, and who says so."""
+    """The greenhouse gas per kilowatt-hour, and its source."""
 
     grams_per_kwh: float
     kind: str
@@ -47,7 +47,7 @@ class Carbon:
 
 @dataclass(frozen=True)
 class DeviceEnergy:
-    """What one device used."""
+    """Energy of one device."""
 
     device: str
     """"GPU 0", "CPU 0", "DRAM 0"."""
@@ -76,10 +76,10 @@ class DeviceEnergy:
 
 
 class Measurement:
-    """What was used in a block. While it runs, ``running`` is true and there are no figures yet:
-    ``so_far()`` has them.
+    """Measurement of a block. While it runs, ``running`` is true and there are no figures yet: use
+    ``so_far()``.
 
-    ``joules`` are None where no device could be read, ``joules_error`` where the error is unknown.
+    ``joules`` are None if no device could be read, ``joules_error`` if the error is unknown.
     """
 
     def __init__(self, name: str = "") -> None:
@@ -108,18 +108,18 @@ class Measurement:
 
     @property
     def watts(self) -> float | None:
-        """On average."""
+        """The average power."""
         return _watts(self.joules, self.seconds)
 
     @property
     def grams_co2(self) -> float | None:
-        """Of CO2 equivalent; None without ``carbon``, or without joules."""
+        """The CO2 equivalent; None without ``carbon``, or without joules."""
         if self.carbon is None or self.joules is None:
             return None
         return self.joules / _J_PER_KWH * self.carbon.grams_per_kwh
 
     def so_far(self) -> Measurement:
-        """Of a block that still runs: what it has used. After its end: this."""
+        """Returns the energy so far of a running block. After its end, returns this measurement."""
         return self if self._so_far is None else self._so_far()
 
     def __str__(self) -> str:
@@ -170,7 +170,7 @@ class Measurement:
 
 
 class Measured(Generic[P, R]):
-    """A function each call of which is measured; ``measurements`` has the last 1000."""
+    """A function whose calls are measured; ``measurements`` has the last 1000."""
 
     def __init__(self, function: Callable[P, R], again: Callable[[], Measure]) -> None:
         functools.update_wrapper(self, function)
@@ -180,7 +180,7 @@ class Measured(Generic[P, R]):
 
     @property
     def last(self) -> Measurement | None:
-        """Of the call that ended last."""
+        """The measurement of the last completed call."""
         return self.measurements[-1] if self.measurements else None
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -190,7 +190,7 @@ class Measured(Generic[P, R]):
             return self._function(*args, **kwargs)
 
     def __get__(self, owner: Any, kind: Any = None) -> Any:
-        """As a method of a class."""
+        """Supports methods of classes."""
         return self if owner is None else functools.partial(self, owner)
 
     async def _awaited(self, *args: Any, **kwargs: Any) -> Any:
@@ -204,7 +204,7 @@ class Measured(Generic[P, R]):
 
 
 class Measure:
-    """Made by :func:`measure`: for one ``with``, or for a function."""
+    """The result of :func:`measure`: for one ``with``, or for a function."""
 
     def __init__(
         self, name: str, gpus: str, carbon: str | float | None, settle: bool, synchronize: bool
@@ -256,7 +256,7 @@ class Measure:
             self._fill(measurement, self._meter.end(self._window, self._settle and kind is None))
             self._price(measurement)
         except (_client.Failure, RuntimeError) as failure:
-            # What the block did, or why it failed, is worth more than what it cost. Meters are
+            # A failed measurement must not replace the block's result or exception. Meters are
             # closed at the interpreter's end.
             measurement.seconds = time.time() - self._begun
             measurement.started_at = self._begun
@@ -285,7 +285,7 @@ class Measure:
             into.notes += tuple(f"{name}: {detail}" for name, detail in self._meter.backends)
 
     def _price(self, measurement: Measurement) -> None:
-        """After the end: providers of intensities are asked, or their cache."""
+        """Computes grams after the end: queries providers of intensities, or their cache."""
         if self._carbon is None or measurement.joules is None:
             return
         try:
@@ -313,20 +313,20 @@ def measure(
         validate()
         validate.last.joules
 
-    Blocks may nest and run side by side; each counts all that the devices used meanwhile, other
-    programs included. Nothing is printed. Without a device that can be read there is the time
-    alone, and ``notes`` says what is missing. No rights are needed for GPUs; only root may read
-    most CPUs. ``HARPE_SIMULATION`` names simulated GPUs (docs/simulated-gpus.md).
+    Blocks may nest and overlap; each counts all energy of the devices in the meantime, other
+    programs included. Nothing is printed. Without a readable device there is only the time, and
+    ``notes`` explains what is missing. No rights are needed for GPUs; most CPUs are readable only
+    for root. ``HARPE_SIMULATION`` names simulated GPUs (docs/simulated-gpus.md).
 
-    :param name: of the measurement; of a function its own
-    :param gpus: as ``harpe run --gpus``, such as ``"0,1"``; by default those that this process may
-        use
-    :param carbon: g/kWh, a country's code for its yearly mean (``"DE"``), or a source as ``harpe
-        carbon now`` knows it, which is asked at the end
-    :param settle: a narrower error bar for half a second before the block and about a third after
-        it: the counters' steps on both sides are read. Neither is counted
-    :param synchronize: waits for what torch has given to CUDA before either edge, where torch is
-        loaded and has used it
+    :param name: of the measurement; by default the function's name
+    :param gpus: as for ``harpe run --gpus``, such as ``"0,1"``; by default all that this process
+        may use
+    :param carbon: g/kWh, a country's code for its yearly mean (``"DE"``), or a source of ``harpe
+        carbon now``, which is queried at the end
+    :param settle: for a narrower error bar, reads counter steps on both sides: half a second before
+        the block and about a third after it, neither of which is counted
+    :param synchronize: waits for torch's pending CUDA work at both edges, if torch is loaded and
+        uses CUDA
     :raises InvalidInputError: there is no such country
     :raises NotFoundError: there is no such GPU
     """
@@ -337,7 +337,7 @@ def measure(
 
 
 def _known_intensity(carbon: str | float) -> Carbon | None:
-    """None: a provider has to be asked."""
+    """Returns None if a provider has to be queried."""
     text = carbon if isinstance(carbon, str) else repr(float(carbon))
     if ":" in text or text == "uk":
         return None
@@ -348,13 +348,13 @@ def _known_intensity(carbon: str | float) -> Carbon | None:
 
 
 def _unknown_source(text: str) -> Error | None:
-    """What the command says of it: it knows all sources, the module countries alone."""
+    """Returns the command's error for a source: it knows all sources, the module only countries."""
     try:
         _provided_intensity(text)
     except InvalidInputError as error:
         return InvalidInputError(str(error).replace("SOURCE:", "carbon:", 1))
     except Error:
-        pass  # without the command, or its answer
+        pass  # no command, or no answer
     return None
 
 
@@ -366,8 +366,8 @@ def _provided_intensity(source: str) -> Carbon:
 
 # --- Meters --------------------------------------------------------------------------------------
 
-# One for each choice of GPUs, opened when it is first used: opening devices takes its time. A child
-# of fork has none of the threads, so that it opens its own and leaves its parent's alone.
+# One meter per choice of GPUs, opened on first use, since opening devices takes time. A forked
+# child has none of the threads, so it opens its own meter and leaves its parent's alone.
 _meters: dict[tuple[str, ...], _client.EnergyMeter] = {}
 _left_alone: list[_client.EnergyMeter] = []
 _lock = threading.Lock()
@@ -410,7 +410,7 @@ def _after_fork() -> None:
 
 @atexit.register
 def _close_all() -> None:
-    """Before interpreters take modules apart."""
+    """Closes all meters before the interpreter shuts down."""
     with _lock:
         for meter in _meters.values():
             meter.close()

@@ -40,7 +40,7 @@ _SCHEDULES = (
 def virtual_micro_batches(micro_batches: int, chunks: int, group: int) -> list[tuple[int, int]]:
     """Micro-batch and chunk of every forward step, in the order in which each rank runs them.
 
-    Backward steps follow the same order with the chunks counted from behind.
+    Backward steps follow the same order with the chunks reversed.
     """
     return [
         (micro_batch, chunk)
@@ -53,10 +53,10 @@ def virtual_micro_batches(micro_batches: int, chunks: int, group: int) -> list[t
 def interleaved_lists(
     stages: int, micro_batches: int, chunks: int, group: int, extra_warm_up: int = 0
 ) -> list[list[dict[str, Any]]]:
-    """What each stage runs, in Harpe's neutral form.
+    """Returns the computations of each stage, in Harpe's neutral form.
 
-    ``group``: micro-batches of a chunk that follow each other; ``extra_warm_up``: forward steps
-    more ahead of the first backward step, such as 1 where the exchange of experts is overlapped.
+    ``group``: number of consecutive micro-batches of a chunk; ``extra_warm_up``: additional forward
+    steps before the first backward step, such as 1 if the exchange of experts is overlapped.
     """
     order = virtual_micro_batches(micro_batches, chunks, group)
     lists = []
@@ -76,7 +76,7 @@ def interleaved_lists(
 
 
 class Attached:
-    """Megatron with Harpe. ``client`` is there once the first iteration has begun."""
+    """Megatron with Harpe attached. ``client`` is set once the first iteration has begun."""
 
     def __init__(self, schedules: Any, state: Any, options: Mapping[str, Any]) -> None:
         self.client: Client | None = None
@@ -92,12 +92,13 @@ class Attached:
         self._forwards = self._backwards = 0
 
     def pause_if_requested(self, save: Callable[[], object] | None = None) -> bool:
-        """Between iterations, on all ranks: pauses where that is asked, after ``save``; whether it
-        did. ``save`` is such as ``lambda: save_checkpoint(iteration, model, optimizer, ...)``."""
+        """Pauses if requested, after calling ``save``, such as ``lambda: save_checkpoint(iteration,
+        model, optimizer, ...)``. Call it between iterations, on all ranks. Returns whether it
+        paused."""
         return self.client is not None and self.client.pause_if_requested(save)
 
     def detach(self) -> None:
-        """Leaves Megatron as it was, and ends the client if it was started here."""
+        """Restores Megatron, and closes the client if it was created here."""
         self._undo.all()
         if self._steps is not None:
             self._steps.end_iteration()
@@ -131,7 +132,8 @@ class Attached:
         return step
 
     def _next(self, kind: int) -> tuple[int, int]:
-        """Micro-batch and chunk of the next step of that kind, which Megatron does not give."""
+        """Returns micro-batch and chunk of the next step of that kind, which Megatron does not
+        give."""
         if kind == FORWARD:
             k, self._forwards = self._forwards, self._forwards + 1
         else:
@@ -156,7 +158,7 @@ class Attached:
         return schedule
 
     def _begin(self, keywords: dict[str, Any]) -> Steps | None:
-        """Null where nothing is to be reported: in evaluation, or without a client."""
+        """Returns None if nothing is to be reported: in evaluation, or without a client."""
         if self._failed or keywords.get("forward_only", False):
             return None
         try:
@@ -169,14 +171,15 @@ class Attached:
                     self.client = start_with(self._job(keywords, micro_batches, chunks, group))
                 self._steps = Steps(recorder_for(self.client))
         except (Error, AttributeError, KeyError, TypeError, ValueError, AssertionError) as error:
-            # Training has begun by now, and goes on.
+            # Training has already begun, and continues.
             self._failed = True
             self._say_failed(error)
             return None
         return self._steps
 
     def _say_failed(self, error: Exception) -> None:
-        """Mostly the same is wrong on all ranks: the first says it, others where that is asked."""
+        """Reports an error, usually the same on all ranks: the first prints it, others log it for
+        debugging."""
         if is_first_rank():
             print(
                 f"harpe: training goes on without Harpe: {error}. Correct that, and start training "
@@ -186,10 +189,11 @@ class Attached:
         else:
             logging.getLogger("harpe").debug("training goes on without Harpe: %s", error)
 
-    # --- What the job is --------------------------------------------------------------------------
+    # --- The fields of the job --------------------------------------------------------------------
 
     def _sizes(self, keywords: dict[str, Any]) -> tuple[int, int, int]:
-        """Micro-batches, chunks, and micro-batches of a chunk that follow each other."""
+        """Returns the number of micro-batches, of chunks, and of consecutive micro-batches of a
+        chunk."""
         micro_batches = int(keywords["num_microbatches"])
         model = keywords["model"]
         chunks = len(model) if isinstance(model, list) else 1
@@ -208,7 +212,7 @@ class Attached:
         stages = int(state.get_pipeline_model_parallel_world_size())
         tensor = int(state.get_tensor_model_parallel_world_size())
         shard = int(state.get_tensor_model_parallel_rank())
-        # Ranks of one context work in lock-step, as those of one tensor do.
+        # Ranks of one context group work in lock-step, like those of one tensor group.
         context = max(1, int(state.get_context_parallel_world_size()))
         shard += tensor * (int(state.get_context_parallel_rank()) if context > 1 else 0)
         fields: dict[str, Any] = {
@@ -242,15 +246,15 @@ def attach(
     state: Any = None,
     **options: Unpack[StartOptions],
 ) -> Attached:
-    """Reports all that Megatron's schedules run from now on to Harpe.
+    """Reports all schedules that Megatron runs from now on to Harpe.
 
-    :param client: one that has been started; else one is, when the first iteration begins, from
-        ``options`` (those of :func:`harpe.start`, which go before what Megatron says)
+    :param client: a started client; by default one is created when the first iteration begins, from
+        ``options`` (those of :func:`harpe.start`, which take precedence over values from Megatron)
     :param schedules: the module in place of ``megatron.core.pipeline_parallel.schedules``
     :param state: the module in place of ``megatron.core.parallel_state``
 
-    Wrong options are found when the first iteration begins: the job's first rank says on standard
-    error what is wrong, others at level DEBUG of the logger ``harpe``, and training goes on without
+    Wrong options are detected when the first iteration begins: the job's first rank reports them on
+    standard error, others at level DEBUG of the logger ``harpe``, and training continues without
     Harpe.
     """
     if schedules is None:
@@ -272,7 +276,7 @@ def attach(
 
 
 def _unwrapped(module: Any) -> Any:
-    """A model without the wrappers of mixed precision and data parallelism."""
+    """Returns a model without the wrappers of mixed precision and data parallelism."""
     while hasattr(module, "module"):
         module = module.module
     return module

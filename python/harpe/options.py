@@ -17,7 +17,7 @@ PerStage = float | Sequence[float]
 
 
 class RankOptions(TypedDict, total=False):
-    """Of this rank, and where to find server and agent."""
+    """Options of this rank, with the addresses of server and agent."""
 
     server: str | None
     token: str | None
@@ -36,7 +36,7 @@ class RankOptions(TypedDict, total=False):
 
 
 class JobOptions(TypedDict, total=False):
-    """Of the job, the same on all ranks: members of a specification (docs/openapi.yaml)."""
+    """Options of the job, the same on all ranks: members of a specification (docs/openapi.yaml)."""
 
     name: str | None
     data: int | None
@@ -62,7 +62,7 @@ class JobOptions(TypedDict, total=False):
 
 
 class StartOptions(RankOptions, JobOptions, total=False):
-    """All that :func:`harpe.start` takes, and every ``attach``."""
+    """All options of :func:`harpe.start` and every ``attach``."""
 
 
 CLIENT_OPTIONS = tuple(RankOptions.__annotations__)
@@ -70,20 +70,20 @@ SPEC_FIELDS = tuple(JobOptions.__annotations__)
 
 
 def launched_job(environment: Mapping[str, str]) -> str | None:
-    """A name for the job that the launcher chose, the same on all ranks and at every restart."""
+    """Returns the launcher's name for the job, the same on all ranks and at every restart."""
     if environment.get("SLURM_JOB_ID"):
         return f"slurm-{environment['SLURM_JOB_ID']}"
     run = environment.get("TORCHELASTIC_RUN_ID", "")
-    # torchrun's own default says nothing.
+    # torchrun's default is not a name.
     return None if run in ("", "none") else _id_of(run)
 
 
 def launched_run(environment: Mapping[str, str]) -> str | None:
-    """A name for this start of training, the same on all ranks, also where the launcher replaced a
-    node.
+    """Returns a name for this start of training, the same on all ranks, even if the launcher has
+    replaced a node.
 
-    Starts under one name are told apart by the server: other processes are another start. So
-    torchrun's count of restarts is not in it, which each node counts for itself.
+    The server distinguishes starts with one name by their processes: other processes are another
+    start. torchrun's count of restarts is therefore not included; each node has its own count.
     """
     run = environment.get("TORCHELASTIC_RUN_ID", "")
     slurm = environment.get("SLURM_JOB_ID", "")
@@ -94,7 +94,7 @@ def launched_run(environment: Mapping[str, str]) -> str | None:
 
 
 def _id_of(text: str) -> str:
-    """With what no id may hold replaced."""
+    """Replaces characters that ids may not contain."""
     allowed = "".join(c if c.isascii() and (c.isalnum() or c in "._-") else "-" for c in text)
     return allowed[:128]
 
@@ -117,15 +117,15 @@ def _coordinates(coordinates: RankCoordinates) -> dict[str, int]:
 
 
 def _plain(value: Any) -> Any:
-    """Paths and other things that are texts in JSON."""
+    """Converts paths to texts, for JSON."""
     return os.fspath(value) if isinstance(value, os.PathLike) else value
 
 
 def client_options(environment: Mapping[str, str] | None = None, **given: Any) -> str:
-    """Options as the text that ``RankClient`` takes; ``None`` is the same as not given.
+    """Returns options as the text that ``RankClient`` accepts; ``None`` means not given.
 
-    What neither is given nor stands in the launcher's variables is looked up in Harpe's own by the
-    client itself (docs/python.md).
+    The client itself reads Harpe's variables for options that are neither given nor set by the
+    launcher (docs/python.md).
     """
     variables = os.environ if environment is None else environment
     options: dict[str, Any] = {}

@@ -32,14 +32,14 @@ Quantities = Quantity | Sequence[float]
 
 
 class Table(Protocol):
-    """A profile in memory, such as a DataFrame of pandas."""
+    """A profile in memory, such as a pandas DataFrame."""
 
     def to_csv(self, *, index: bool) -> str: ...
 
 
 @dataclass(frozen=True)
 class PlanFigures:
-    """What one iteration needs under one plan. Fractions: 0.05 is 5 %."""
+    """Figures of one iteration under one plan. Fractions: 0.05 is 5 %."""
 
     iteration_time_s: float
     iteration_energy_j: float
@@ -57,7 +57,7 @@ class PlanFigures:
 
 @dataclass(frozen=True)
 class FrontierPoint:
-    """No plan needs less energy in this time."""
+    """A point of the frontier: no plan needs less energy in this time."""
 
     iteration_time_s: float
     lower_bound_j: float
@@ -65,8 +65,8 @@ class FrontierPoint:
 
 @dataclass(frozen=True)
 class Plan:
-    """A plan, what it saves, and the frontier that it is of. ``print`` shows the figures; in a
-    notebook the frontier is drawn."""
+    """A plan, its savings, and its frontier. ``print`` shows the figures; a notebook draws the
+    frontier."""
 
     schedule: str
     stages: int
@@ -116,19 +116,19 @@ class Plan:
         certificate: bool = False,
         whole_trace: bool = False,
     ) -> list[Path]:
-        """Writes what ``harpe plan --out`` does: plan.json, frontier.json, report.html and others,
-        from the inputs as they were when this was planned.
+        """Writes the files of ``harpe plan --out``: plan.json, frontier.json, report.html and
+        others, from the inputs as they were at the time of planning.
 
-        :param points: plans along the frontier, which the report lets one choose from
-        :param certificate: the proof of the lower bound, too, which ``harpe verify`` checks
-        :param whole_trace: every instruction in trace.json, also above 16,384, where it else has
-            the first, a middle and the last part of the iteration
+        :param points: number of plans along the frontier, which the report offers for selection
+        :param certificate: also writes the proof of the lower bound, for ``harpe verify``
+        :param whole_trace: writes every instruction to trace.json, even above 16,384; by default
+            only the first, a middle and the last part of the iteration are written then
         """
         if self._inputs is None:
             raise InvalidInputError("this plan was not made by harpe.plan, and has no inputs")
         with temporary_folder("plan") as folder:
-            # Run where the inputs lie: the report says how it was made, and a folder's passing name
-            # would make it another one each time.
+            # Runs in the folder of the inputs: the report contains its command, and the name of a
+            # temporary folder would make each report different.
             arguments = [
                 *self._inputs.arguments_in(folder, named="."),
                 *("--out", os.path.abspath(directory), "--points", str(points)),
@@ -227,29 +227,31 @@ def plan(
         print(plan)
         plan.save("plan")
 
-    At most one objective is given (``slowdown`` to ``least_energy``); none is ``slowdown=0``.
-    Seconds and watts may be texts with another unit, as for the command: ``"250ms"``, ``"2.4kW"``.
+    At most one objective is given (``slowdown`` to ``least_energy``); the default is
+    ``slowdown=0``. Seconds and watts may be texts with another unit, as for the command:
+    ``"250ms"``, ``"2.4kW"``.
 
-    :param profile: a file with the columns of docs/formats.md, or a table that can ``to_csv``
+    :param profile: a file with the columns of docs/formats.md, or a table with ``to_csv``
     :param micro_batches: of one iteration
-    :param schedule: a name that ``harpe schedule`` knows, or a file
-    :param blocking_power: W of a GPU that waits; or one for each stage. Left out it counts as 0,
-        and ``notes`` says so
-    :param stages: by default those of the profile
-    :param chunks: of the model a stage, for interleaved schedules (default 2)
-    :param slowdown: so much longer than the fastest iteration: 0.05 or ``"5%"``
-    :param straggler_s: the iteration time of a pipeline that this one waits for, or ``"1.2x"``
-        that at all-max
-    :param power_cap_w: of the whole pipeline, on average
-    :param switch_latency_s: until a new clock is in force; left out it is what
-        ``PROFILE.latency.csv`` beside the profile says, else 0
-    :param client: that will ask for the clocks: ``"any"``, or ``"harpe"``, which asks ahead
-    :param min_dwell_s: between two changes of a stage's clock, at least
+    :param schedule: a name that ``harpe schedule`` accepts, or a file
+    :param blocking_power: W of a waiting GPU; or one value per stage. The default is 0, which
+        ``notes`` mentions
+    :param stages: by default the stages of the profile
+    :param chunks: of the model per stage, for interleaved schedules (default 2)
+    :param slowdown: relative to the fastest iteration: 0.05 or ``"5%"``
+    :param straggler_s: the iteration time of a pipeline that this one waits for, or ``"1.2x"`` that
+        at all-max
+    :param power_cap_w: average of the whole pipeline
+    :param switch_latency_s: until a new clock is in force; by default read from
+        ``PROFILE.latency.csv`` next to the profile, else 0
+    :param client: that will request the clocks: ``"any"``, or ``"harpe"``, which requests them
+        ahead
+    :param min_dwell_s: shortest time between two changes of a stage's clock
     :param fit: replaces noisy measurements by a smooth fit over the clocks
-    :param quick: plans in milliseconds, at a slightly larger gap
-    :param search_time_s: goes on searching for a better plan for so long
-    :raises InvalidInputError: inputs are wrong; ``diagnostics`` says where
-    :raises InfeasibleError: no plan does what is asked
+    :param quick: plans in milliseconds, with a slightly larger gap
+    :param search_time_s: continues to search for a better plan for this long
+    :raises InvalidInputError: inputs are wrong; ``diagnostics`` has their positions
+    :raises InfeasibleError: no plan meets the objective
     """
     options = {
         "microbatches": micro_batches,
@@ -283,7 +285,7 @@ def plan(
         summary = _run([*arguments, "--out", os.fspath(out), "--points", "0"])
         document = json.loads((out / "plan.json").read_text(encoding="utf-8"))
         frontier = json.loads((out / "frontier.json").read_text(encoding="utf-8"))
-    if "search" in summary:  # the same plan again, whatever time it takes
+    if "search" in summary:  # reproduces the same plan, regardless of the time it takes
         windows = {**options, "search-windows": summary["search"]["windows"]}
         inputs = replace(inputs, options=tuple(arguments_of(windows)))
     return _plan_of(summary, document, frontier, inputs)
@@ -331,7 +333,7 @@ def _figures(of: Mapping[str, Any]) -> PlanFigures:
 
 @dataclass(frozen=True)
 class _Input:
-    """A file, or what is to be one, as it was when it was first read."""
+    """An input file, or a table to be written as one, as first read."""
 
     name: str
     content: bytes
@@ -345,7 +347,7 @@ class _Input:
 
 @dataclass(frozen=True)
 class _Inputs:
-    """What a plan is made from: to make it again, whatever became of the files."""
+    """Inputs of a plan, so that it can be made again even if the files have changed."""
 
     profile: _Input
     latency: _Input | None
@@ -376,8 +378,8 @@ class _Inputs:
     def arguments_in(
         self, folder: Path, *, only_tables: bool = False, named: str | None = None
     ) -> list[str]:
-        """The command's arguments. Files are named as the user did with `only_tables`, so that
-        diagnostics name them; else they are written into the folder, which the arguments call
+        """Returns the command's arguments. With ``only_tables`` files keep the user's paths, for
+        diagnostics. Otherwise they are written into the folder, which the arguments call
         ``named``."""
 
         def path(of: _Input | str) -> str:
@@ -391,8 +393,8 @@ class _Inputs:
 
 
 def _latency_beside(profile: Path) -> _Input | None:
-    """What the command looks for: ``gpt3.latency.csv`` beside ``gpt3.csv``, either of them plain or
-    compressed by gzip."""
+    """Returns the file that the command looks for: ``gpt3.latency.csv`` next to ``gpt3.csv``,
+    either of them plain or compressed by gzip."""
     if not profile.name:
         return None
     plain = profile.with_suffix("") if profile.suffix == ".gz" else profile
@@ -404,7 +406,8 @@ def _latency_beside(profile: Path) -> _Input | None:
 
 
 def _file(path: str | os.PathLike[str]) -> _Input:
-    """What is not there, or cannot be read, is said by the command, as of all its files."""
+    """Reads a file. The command reports files that are missing or unreadable, as for all its
+    files."""
     named = Path(path)
     try:
         content = named.read_bytes()
@@ -414,12 +417,12 @@ def _file(path: str | os.PathLike[str]) -> _Input:
 
 
 def _run(arguments: Sequence[str], within: str | None = None) -> dict[str, Any]:
-    """Runs ``harpe plan``; its summary."""
+    """Runs ``harpe plan`` and returns its summary."""
     try:
         summary = run_command(["plan", "--json", *arguments], within)
     except Error as error:
         said = [replace(one, message=in_python(one.message)) for one in error.diagnostics]
         text = "\n".join(map(str, said)) or str(error)
         raise error_of(error.code, text, diagnostics=said) from None
-    doubts = dict.fromkeys([*summary.get("warnings", []), *summary["notes"]])  # some are both
+    doubts = dict.fromkeys([*summary.get("warnings", []), *summary["notes"]])  # some are in both
     return {**summary, "notes": [in_python(note) for note in doubts]}

@@ -30,8 +30,8 @@ AllReduce = Callable[[str, list[float]], Sequence[float]]
 
 
 class PowerOptimizer:
-    """Tries clocks or power limits in the first hundreds of steps and keeps the one with the least
-    energy, time, or cost; restores everything at the end::
+    """Tries clocks or power limits in the first hundreds of steps and keeps the setting with the
+    least energy, time, or cost; restores everything at the end::
 
         optimizer = harpe.PowerOptimizer("energy", max_slowdown=0.03)
         for epoch in range(epochs):
@@ -43,29 +43,30 @@ class PowerOptimizer:
             optimizer.on_epoch_end()
         print(optimizer.close())
 
-    It goes through the node's agent (docs/agent.md), clocks before limits, as its policy allows.
-    Without an agent it measures, and the report says what could be gained. Once it is made,
-    nothing here raises, and training goes on whatever goes wrong.
+    Settings are applied by the node's agent (docs/agent.md), clocks before limits, within its
+    policy. Without an agent it only measures, and the report has the possible savings. After
+    construction nothing raises, and training continues whatever fails.
 
-    Every process of a job makes one and calls it at the same steps, each for its own GPU; they
-    agree by ``all_reduce``. By default that is torch.distributed's, where it is initialised.
+    Every process of a job creates one and calls it at the same steps, for its own GPU; they agree
+    through ``all_reduce``. The default is that of torch.distributed, if initialised.
 
     :param optimize: ``"energy"``, ``"time"`` or ``"cost"`` (``eta`` weighs energy against time)
-    :param max_slowdown: at most so much longer a step than at the highest setting: 0.03 is 3 %
+    :param max_slowdown: largest slowdown of a step relative to the highest setting: 0.03 is 3 %
     :param eta: of cost: from 0, time alone, to 1, energy alone (default 0.5)
-    :param online: no profiling phase: chosen step by step, never slower on the whole than
-        ``max_slowdown`` (default 0.05); for long jobs of one process
-    :param host_power: W that the node draws beside its GPUs, or ``"measured"``: its CPUs and memory
-    :param gpus: as ``harpe run --gpus``, such as ``"0,1"``; by default this rank's own
+    :param online: no profiling phase: settings are chosen step by step, with a total slowdown of at
+        most ``max_slowdown`` (default 0.05); for long jobs of one process
+    :param host_power: W that the node draws besides its GPUs, or ``"measured"``: its CPUs and
+        memory
+    :param gpus: as for ``harpe run --gpus``, such as ``"0,1"``; by default this rank's own
         (``LOCAL_RANK``), without a launcher all that this process may use
-    :param profile: file that keeps what was measured, and is used again for the same job and GPUs;
-        a folder keeps one of each batch size, which tell of one another
-    :param job: what the profile holds for; by default the command line
+    :param profile: file that keeps the measurements, and is used again for the same job and GPUs; a
+        folder has one file per batch size, which share their results
+    :param job: the job of the profile; by default the command line
     :param batch_size: likewise
     :param socket: of the agent (default: HARPE_AGENT_SOCKET, then the usual one)
     :param all_reduce: see :data:`AllReduce`; ``None``: this process is the whole job
-    :param synchronize: waits until the GPU has done what it was given; called before each step
-        while settings are tried. By default torch's, where it uses CUDA; ``None``: nothing
+    :param synchronize: waits for the GPU's pending work; called before each step while settings are
+        tried. By default torch's, if it uses CUDA; ``None``: nothing
     """
 
     def __init__(
@@ -113,25 +114,25 @@ class PowerOptimizer:
         _alive.add(self)
 
     def on_epoch_begin(self) -> None:
-        """An epoch begins; its first step says so itself."""
+        """Does nothing: the first step begins the epoch."""
 
     def on_step_begin(self) -> None:
-        """A training step begins."""
+        """Begins a training step."""
         if self._profiles and self._synchronize is not None:
             self._synchronize()
         self._profiles = self._native.on_step_begin()
 
     def on_step_end(self) -> None:
-        """A step ends where the next one begins, or the epoch ends."""
+        """Does nothing: a step ends when the next one begins, or the epoch ends."""
 
     def on_epoch_end(self) -> None:
-        """What follows, such as a validation, is no step."""
+        """Ends the last step, so that later work, such as a validation, does not count."""
         if self._profiles and self._synchronize is not None:
             self._synchronize()
         self._native.on_epoch_end()
 
     def close(self) -> PowerReport:
-        """Restores what was found; what was done. Other processes need not be waited for."""
+        """Restores the settings and returns the report. Does not wait for other processes."""
         if self._report is None:
             self._report = PowerReport(json.loads(self._native.finish()))
         return self._report
@@ -149,7 +150,7 @@ class PowerOptimizer:
 
 
 class PowerReport(dict[str, Any]):
-    """The member ``optimize`` of ``harpe run``'s report (docs/zeus.md). As text, one line."""
+    """The member ``optimize`` of the report of ``harpe run`` (docs/zeus.md). As text, one line."""
 
     def __str__(self) -> str:
         if self["why_nothing_was_set"]:
@@ -186,13 +187,13 @@ _alive: weakref.WeakSet[PowerOptimizer] = weakref.WeakSet()
 
 @atexit.register
 def _close_all() -> None:
-    """Before interpreters take modules apart."""
+    """Closes all optimizers before the interpreter shuts down."""
     for optimizer in list(_alive):
         optimizer.close()
 
 
 def _given(name: str, value: float | None, lowest: float, highest: float) -> float:
-    """As the built module takes it: -1 where it is not given."""
+    """Returns a value for the built module: -1 if it is not given."""
     if value is None:
         return -1.0
     if not lowest <= value <= highest or math.isinf(value):
@@ -231,7 +232,7 @@ def _torch_all_reduce(how: str, values: list[float]) -> list[float]:
     import torch
     import torch.distributed as dist
 
-    # NCCL reduces what is on a GPU alone; the other backends take a CPU's tensors.
+    # NCCL reduces only tensors on a GPU; the other backends accept CPU tensors.
     device = "cuda" if dist.get_backend() == "nccl" else "cpu"
     tensor = torch.tensor(values, dtype=torch.float64, device=device)
     dist.all_reduce(tensor, op=dist.ReduceOp.SUM if how == "sum" else dist.ReduceOp.MAX)

@@ -17,7 +17,7 @@ __all__ = ["RecurringJob", "Trial", "Verdict"]
 
 
 class Verdict(NamedTuple):
-    """What a trial is to do."""
+    """The server's decision on a trial."""
 
     stop: bool
     converged: bool
@@ -32,7 +32,7 @@ class Verdict(NamedTuple):
 
 
 class RecurringJob:
-    """A job that is trained again and again; made by ``Server.recurring_job``.
+    """A job that is trained repeatedly; created by ``Server.recurring_job``.
 
     The server finds the batch size that reaches the target metric at the least cost::
 
@@ -54,34 +54,34 @@ class RecurringJob:
         return f"harpe.RecurringJob({self.id!r} of {self.server.url})"
 
     def register(self, spec: Mapping[str, Any] | None = None, **members: Any) -> dict[str, Any]:
-        """What stays the same between recurrences (docs/openapi.yaml, RecurringJob); the same again
-        is harmless, another is a ``ConflictError``."""
+        """Registers the job with members that are the same for all recurrences (docs/openapi.yaml,
+        RecurringJob). Repeating it is harmless; different members are a ``ConflictError``."""
         return self._ask("PUT", "", {**(spec or {}), **members})
 
     def next(self) -> Trial:
-        """A recurrence begins: the trial with the batch size that it is to train with."""
+        """Begins a recurrence. Returns the trial with its batch size."""
         return Trial(self, self._ask("POST", "/trials"))
 
     def trial(self, number: int) -> Trial:
-        """A trial that has begun, such as before this process was started again."""
+        """Returns a trial that has already begun, for example before a restart of this process."""
         return Trial(self, self._ask("GET", f"/trials/{number:d}"))
 
     def retract(self, number: int) -> None:
-        """Takes a trial back whose reports were wrong: its result counts no more, nor do those of
+        """Retracts a trial whose reports were wrong: its result no longer counts, nor do results of
         trials that were stopped because they cost more than it."""
         self._ask("DELETE", f"/trials/{number:d}")
 
     def status(self) -> dict[str, Any]:
-        """What is known of each batch size, and the newest 2000 trials."""
+        """Returns the knowledge on each batch size, and the newest 2000 trials."""
         return self._ask("GET", "")
 
     def log(self, after: int = 0) -> list[dict[str, Any]]:
-        """What happened, oldest first, up to 1000 events."""
+        """Returns the events, oldest first, up to 1000."""
         events: list[dict[str, Any]] = self._ask("GET", f"/log?after={after:d}")["events"]
         return events
 
     def remove(self) -> None:
-        """Forgets the job and all that was learned."""
+        """Removes the job and everything learned."""
         self._ask("DELETE", "")
 
     def _ask(self, method: str, below: str, body: Any = None) -> dict[str, Any]:
@@ -91,8 +91,8 @@ class RecurringJob:
 
 
 class Trial:
-    """One training of a recurring job. As a context, it is given up where it ends without a verdict
-    to stop, so that its batch size is explored again at once."""
+    """One training of a recurring job. As a context manager, it gives up a trial that ends without
+    a verdict to stop, so that its batch size is explored again at once."""
 
     def __init__(self, job: RecurringJob, given: Mapping[str, Any]) -> None:
         self.job = job
@@ -106,8 +106,8 @@ class Trial:
         return f"harpe.Trial({self.number} of {self.job.id!r}, batch size {self.batch_size})"
 
     def report(self, epoch: int, time_s: float, energy_j: float, metric: float) -> Verdict:
-        """An epoch has ended. Time and energy count from the beginning of the trial; a metric that
-        is no number reaches no target."""
+        """Reports the end of an epoch. Time and energy count from the beginning of the trial; a NaN
+        metric reaches no target."""
         body = {
             "epoch": epoch,
             "time_s": float(time_s),
@@ -126,7 +126,7 @@ class Trial:
         )
 
     def give_up(self) -> None:
-        """It ends without a result; harmless where it has ended."""
+        """Ends the trial without a result; harmless if it has ended."""
         self.job._ask("POST", f"/trials/{self.number}/end")
         self.stopped = True
 
@@ -144,6 +144,6 @@ class Trial:
         try:
             self.give_up()
         except Error:
-            # Its lease says the same, later; what ended the training is what the user should see.
+            # Its lease also ends it, later; the user should see the error that ended the training.
             if kind is None:
                 raise

@@ -25,7 +25,7 @@ _LONGEST_LINE = 64 << 20
 
 
 class Event(NamedTuple):
-    """Something that the server sent of its own accord."""
+    """An event that the server sent."""
 
     kind: str
     """"assignments", "phase" or "log"."""
@@ -35,16 +35,16 @@ class Event(NamedTuple):
 class Server:
     """A running ``harpe serve``.
 
-    What is not given is taken from ``HARPE_SERVER``, ``HARPE_TOKEN`` or ``HARPE_TOKEN_FILE``, and
-    ``HARPE_CA_FILE``. A token's file is read for each request::
+    Missing arguments are taken from ``HARPE_SERVER``, ``HARPE_TOKEN`` or ``HARPE_TOKEN_FILE``, and
+    ``HARPE_CA_FILE``. A token file is read for each request::
 
         server = harpe.Server("http://10.0.0.1:7787")
         for job in server.jobs():
             print(job["id"], job["phase"])
         server.job("gpt3").set_objective(slowdown=0.05)
 
-    Every method asks the server and waits for the response, ``timeout`` seconds at most; what goes
-    wrong is one of the exceptions in ``harpe.errors``. May be used from several threads.
+    Every method sends a request and waits for the response, ``timeout`` seconds at most; errors
+    raise the exceptions in ``harpe.errors``. May be used from several threads.
     """
 
     def __init__(
@@ -75,7 +75,8 @@ class Server:
         self._opener = urllib.request.build_opener(
             urllib.request.HTTPSHandler(context=context), _NoRedirect()
         )
-        # A token travels over TLS or to a loopback address; a proxy could pass it on to anywhere.
+        # A token is sent only over TLS or to a loopback address; a proxy could forward it
+        # elsewhere.
         self._token_opener = self._opener
         if parts.scheme == "http" and os.environ.get("HARPE_INSECURE") != "1":
             self._token_opener = urllib.request.build_opener(
@@ -88,16 +89,16 @@ class Server:
     # Jobs.
 
     def jobs(self) -> list[dict[str, Any]]:
-        """Where every job stands."""
+        """Returns the status of every job."""
         response: list[dict[str, Any]] = self.ask("GET", "/v1/jobs")["jobs"]
         return response
 
     def job(self, id: str) -> Job:
-        """One job, by its id; asks nothing yet."""
+        """Returns one job, by its id. Sends no request."""
         return Job(self, id)
 
     def recurring_job(self, id: str) -> RecurringJob:
-        """A job that recurs, by its id; asks nothing yet."""
+        """Returns a recurring job, by its id. Sends no request."""
         return RecurringJob(self, id)
 
     # The server itself.
@@ -107,18 +108,18 @@ class Server:
         return response
 
     def metrics(self) -> str:
-        """Metrics as Prometheus reads them."""
+        """Returns metrics in Prometheus format."""
         return self._text("GET", "/metrics")
 
     def carbon_sources(self) -> list[dict[str, Any]]:
-        """The sources of carbon intensity that this server offers, each with what it says now."""
+        """Returns the sources of carbon intensity of this server, with their current values."""
         sources: list[dict[str, Any]] = self.ask("GET", "/v1/carbon")["sources"]
         return sources
 
     # Requests.
 
     def ask(self, method: str, path: str, body: Any = None) -> Any:
-        """Any route: the JSON that it returns, or None where it returns nothing."""
+        """Sends a request to any route. Returns its JSON, or None without content."""
         text = self._text(method, path, body)
         if not text:
             return None
@@ -139,7 +140,7 @@ class Server:
                 raise _unavailable(self.url, error) from None
 
     def open(self, method: str, path: str, body: Any = None, timeout: float | None = None) -> Any:
-        """The response to a request as a file, once it has begun."""
+        """Returns the response to a request as a file, once it has begun."""
         data = None
         headers = {"Accept": "application/json, text/event-stream, text/csv;q=0.9, */*;q=0.1"}
         if body is not None:
@@ -172,14 +173,14 @@ class Server:
 
 
 class Job:
-    """One job of a server. Its responses are those of docs/openapi.yaml, as dictionaries."""
+    """One job of a server. Responses are those of docs/openapi.yaml, as dictionaries."""
 
     def __init__(self, server: Server, id: str) -> None:
         if not id:
             raise InvalidInputError("a job's id is a text that is not empty")
         self.server = server
         self.id = id
-        # "." and ".." stay what they are in quotes, and would lead elsewhere.
+        # Quoting does not change "." and "..", which would lead to other paths.
         if id in (".", ".."):
             raise InvalidInputError(f"no job's id is {id!r}")
         self._path = "/v1/jobs/" + urllib.parse.quote(id, safe="")
@@ -188,15 +189,15 @@ class Job:
         return f"{self.server!r}.job({self.id!r})"
 
     def register(self, spec: Mapping[str, Any]) -> dict[str, Any]:
-        """Registers it. The same again is harmless; another one is a conflict."""
+        """Registers the job. Repeating it is harmless; a different specification is a conflict."""
         return self._ask("PUT", "", dict(spec))
 
     def status(self) -> dict[str, Any]:
-        """Phase, progress, stragglers, what was predicted and what was measured."""
+        """Returns phase, progress, stragglers, predictions and measurements."""
         return self._ask("GET", "")
 
     def remove(self) -> None:
-        """Forgets the job; its ranks go on at all-max."""
+        """Removes the job; its ranks continue at all-max."""
         self._ask("DELETE", "")
 
     def set_pace(
@@ -207,9 +208,9 @@ class Job:
         resumes: float | None = None,
         why: str = "",
     ) -> dict[str, Any]:
-        """How fast to go for now, in place of what the objective says, and whether training is
-        asked to pause, until about ``resumes`` (seconds since 1970). With neither of the two the
-        objective holds again. ``why`` is for people, such as "412 g/kWh"."""
+        """Sets a temporary pace that replaces the objective, or requests a pause, until about
+        ``resumes`` (seconds since 1970). With neither of the two the objective applies again.
+        ``why`` is for users, such as "412 g/kWh"."""
         members: dict[str, Any] = {"pause": pause, "why": why}
         if iteration_time_s is not None:
             members["iteration_time_s"] = iteration_time_s
@@ -218,22 +219,22 @@ class Job:
         return self._ask("PUT", "/pace", members)
 
     def pause(self) -> dict[str, Any] | None:
-        """The pause that training is asked for, with its ``state``; None where it is not."""
+        """Returns the requested pause, with its ``state``; None if there is none."""
         found: dict[str, Any] | None = self._ask("GET", "/pause")["pause"]
         return found
 
     def set_carbon(self, terms: Mapping[str, Any] | None) -> dict[str, Any]:
-        """Let the job move along its frontier with the carbon intensity of its grid, or, with None,
-        go by its objective again: ``{"zone": "DE", "iterations": 50000, "deadline_factor": 1.25,
-        "pause": True}``; of unknown length ``{"zone": "DE", "slack_s": 43200, "deadline_factor":
-        1.25, "pause": True}``. Sources are those of ``Server.carbon_sources``. See
-        docs/carbon.md."""
+        """Lets the job move along its frontier with the carbon intensity of its grid, or, with
+        None, follow its objective again: ``{"zone": "DE", "iterations": 50000, "deadline_factor":
+        1.25, "pause": True}``; for unknown length ``{"zone": "DE", "slack_s": 43200,
+        "deadline_factor": 1.25, "pause": True}``. Sources are those of ``Server.carbon_sources``.
+        See docs/carbon.md."""
         if terms is None:
             return self._ask("DELETE", "/carbon")
         return self._ask("PUT", "/carbon", dict(terms))
 
     def carbon(self) -> dict[str, Any] | None:
-        """The terms by which the job moves with its grid, and the last decision; None without."""
+        """Returns the carbon terms of the job, and the last decision; None without."""
         return self._ask("GET", "/carbon") or None
 
     def set_objective(
@@ -246,12 +247,12 @@ class Job:
         power_cap_w: float | None = None,
         least_energy: bool = False,
     ) -> dict[str, Any]:
-        """Which point of the frontier to run at from now on; exactly one of them.
+        """Sets the point of the frontier to run at from now on; exactly one argument is given.
 
         ``slowdown`` is a fraction (0.05: at most five percent longer than the fastest possible
-        iteration), ``deadline_s`` seconds an iteration, ``straggler_s`` the seconds of a pipeline
-        that all wait for, ``straggler_factor`` the same in iterations at all-max, ``power_cap_w``
-        average watts of the whole job.
+        iteration), ``deadline_s`` seconds per iteration, ``straggler_s`` the seconds of a pipeline
+        that all others wait for, ``straggler_factor`` the same relative to iterations at all-max,
+        ``power_cap_w`` average watts of the whole job.
         """
         members: dict[str, Any] = {
             "slowdown": None if slowdown is None else fraction(slowdown),
@@ -274,10 +275,10 @@ class Job:
         until: float | None = None,
         for_s: float | None = None,
     ) -> dict[str, Any]:
-        """Declares that a pipeline takes ``factor`` times as long as it should.
+        """Declares that a pipeline takes ``factor`` times as long as planned.
 
-        The others then slow down exactly so far as costs nothing. ``until`` is in seconds since
-        1970; without it and ``for_s`` it holds until :meth:`healed`.
+        The others then slow down as far as this costs no time. ``until`` is in seconds since 1970;
+        without it and ``for_s`` it holds until :meth:`healed`.
         """
         body: dict[str, Any] = {"factor": factor}
         if until is not None:
@@ -287,43 +288,44 @@ class Job:
         return self._ask("PUT", f"/stragglers/{int(pipeline)}", body)
 
     def healed(self, pipeline: int) -> dict[str, Any]:
-        """Declares that a pipeline is as fast as it should be again."""
+        """Declares that a pipeline is back to its planned speed."""
         return self._ask("DELETE", f"/stragglers/{int(pipeline)}")
 
     def frontier(self) -> dict[str, Any]:
-        """Time and energy of all plans, fastest first."""
+        """Returns time and energy of all plans, fastest first."""
         return self._ask("GET", "/frontier")
 
     def plans(self) -> dict[str, Any]:
-        """All plans in full."""
+        """Returns all plans in full."""
         return self._ask("GET", "/plans")
 
     def plan(
         self, pipeline: int = 0, *, path: str | os.PathLike[str] | None = None
     ) -> dict[str, Any]:
-        """The plan that a pipeline runs, with its lower bound: ``harpe.plan/1``.
+        """Returns the plan that a pipeline runs, with its lower bound: ``harpe.plan/1``.
 
-        ``path`` is a file for it: what ``harpe plan`` writes for the same inputs.
+        ``path`` is a file to write it to, identical to that of ``harpe plan`` for the same inputs.
         """
         return self._document(f"/plan?pipeline={int(pipeline)}", path)
 
     def certificate(
         self, pipeline: int = 0, *, path: str | os.PathLike[str] | None = None
     ) -> dict[str, Any]:
-        """What proves the lower bound of that plan; ``harpe verify`` checks both."""
+        """Returns the proof of the plan's lower bound; ``harpe verify`` checks both."""
         return self._document(f"/certificate?pipeline={int(pipeline)}", path)
 
     def energy(self, *, begin: int | None = None, end: int | None = None) -> dict[str, Any]:
-        """What the job has used, by quarter of an hour and start of training: ``harpe.energy/1``.
+        """Returns the energy of the job, by quarter of an hour and start of training:
+        ``harpe.energy/1``.
 
-        ``begin`` and ``end`` are in seconds since 1970: intervals that begin from the one on, and
-        before the other. ``harpe carbon report`` computes grams from it.
+        ``begin`` and ``end``, in seconds since 1970, select intervals that begin at or after
+        ``begin`` and before ``end``. ``harpe carbon report`` computes grams from it.
         """
         query = [f"{key}={int(at)}" for key, at in (("from", begin), ("to", end)) if at is not None]
         return self._ask("GET", "/energy" + ("?" + "&".join(query) if query else ""))
 
     def profile(self) -> str:
-        """What instructions cost, as CSV; ``harpe plan`` reads it."""
+        """Returns the costs of instructions as CSV, for ``harpe plan``."""
         return self.server._text("GET", self._path + "/profile")
 
     def _document(self, below: str, path: str | os.PathLike[str] | None) -> dict[str, Any]:
@@ -335,7 +337,7 @@ class Job:
         return document
 
     def log(self, after: int = 0) -> list[dict[str, Any]]:
-        """What has happened, oldest first, from behind the entry with that sequence number."""
+        """Returns the log, oldest first, after the entry with that sequence number."""
         response = self._ask("GET", f"/log?after={int(after)}")
         events: list[dict[str, Any]] = response["events"]
         return events
@@ -343,12 +345,12 @@ class Job:
     def events(
         self, *, data: int | None = None, stage: int | None = None, timeout: float = 60.0
     ) -> Events:
-        """What happens from now on, as it happens; ends when the job is removed.
+        """Returns the stream of events from now on; it ends when the job is removed.
 
-        When the server goes away the loop raises :class:`UnavailableError`; ask again.
-
-        With ``data`` and ``stage`` also the assignments for that stage of that pipeline.
-        ``timeout`` is how long the server may be silent; it sends a sign of life every 15 seconds::
+        If the server becomes unavailable, the loop raises :class:`UnavailableError`; call it again.
+        With ``data`` and ``stage`` the stream includes the assignments for that stage of that
+        pipeline. ``timeout`` is the longest time without data; the server sends a keep-alive every
+        15 seconds::
 
             with job.events() as events:
                 for event in events:
@@ -421,7 +423,7 @@ class Events:
 
 
 class _LoopbackConnection(http.client.HTTPConnection):
-    """Sends nothing to another address than loopback, whatever the name of its host is."""
+    """Connects only to loopback addresses, whatever the name of its host is."""
 
     def connect(self) -> None:
         super().connect()
@@ -442,7 +444,7 @@ class _LoopbackHandler(urllib.request.HTTPHandler):
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """The server redirects no request, and a token is not for others."""
+    """Follows no redirect: the server sends none, and other servers must not get the token."""
 
     def redirect_request(self, *_: Any, **__: Any) -> None:
         return None
@@ -459,7 +461,7 @@ def _event(kind: str, data: list[str]) -> Event | None:
 
 
 def _refusal(refused: urllib.error.HTTPError) -> Exception:
-    """What the server said, or the status where it said nothing that is understood."""
+    """Returns the server's error, or one for the status if there is no readable error."""
     try:
         text = refused.read(1 << 20).decode("utf-8", "replace")
     except (OSError, http.client.HTTPException):

@@ -9,8 +9,8 @@ __all__ = ["StepFile"]
 
 
 class StepFile:
-    """Writes a line into the file that ``HARPE_STEPS`` names as each step begins; without that
-    variable, and on every rank of a node but its first, does nothing::
+    """Writes a line to the file that ``HARPE_STEPS`` names when each step begins. Without that
+    variable, and on every rank of a node except the first, does nothing::
 
         steps = harpe.StepFile()
         for epoch in range(epochs):
@@ -21,8 +21,8 @@ class StepFile:
                 steps.on_step_end()
             steps.on_epoch_end()
 
-    and started as ``harpe run --optimize energy --max-slowdown 3% -- python train.py``.
-    Training goes on, with one warning, where the file cannot be written.
+    Start training with ``harpe run --optimize energy --max-slowdown 3% -- python train.py``.
+    Training continues, with one warning, if the file cannot be written.
     """
 
     def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
@@ -31,27 +31,27 @@ class StepFile:
         if not path or local_rank():
             return
         try:
-            # No O_CREAT: a file that `harpe run` has not made is one that it does not read.
+            # No O_CREAT: `harpe run` reads only a file that it has created.
             self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
         except OSError as error:
             self._give_up(error)
 
     def on_epoch_begin(self) -> None:
-        """An epoch begins; its first step says so itself."""
+        """Does nothing: the first step begins the epoch."""
 
     def on_step_begin(self) -> None:
-        """A training step begins. Best called where the GPU has been waited for."""
+        """Begins a training step. Call it after waiting for the GPU, if possible."""
         self._write(b"\n")
 
     def on_step_end(self) -> None:
-        """A step ends where the next one begins, or the epoch ends."""
+        """Does nothing: a step ends when the next one begins, or the epoch ends."""
 
     def on_epoch_end(self) -> None:
-        """What follows, such as a validation, is no step."""
+        """Ends the last step, so that later work, such as a validation, does not count."""
         self._write(b"epoch\n")
 
     def close(self) -> None:
-        """Nothing is written any more."""
+        """Closes the file; later calls write nothing."""
         if self._file is not None:
             os.close(self._file)
             self._file = None
@@ -74,7 +74,7 @@ class StepFile:
 
 
 def local_rank() -> int | None:
-    """Of this process among its node's, where a launcher says it."""
+    """Returns the rank of this process on its node, if a launcher sets it."""
     for name in ("LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK"):
         value = os.environ.get(name, "")
         if value.isdigit():

@@ -14,7 +14,7 @@ __all__ = ["HostRecorder", "Recorder", "StreamRecorder", "recorder_for"]
 
 
 class Recorder(Protocol):
-    """What hooks report to; never raises."""
+    """The target of hooks' reports; never raises."""
 
     def begin(self, kind: int, chunk: int, micro_batch: int) -> None: ...
     def end(self) -> None: ...
@@ -23,7 +23,7 @@ class Recorder(Protocol):
 
 
 class HostRecorder:
-    """Where instructions are done when their call returns: the client's own methods."""
+    """For instructions that are complete when their call returns: the client's own methods."""
 
     begin: Callable[[int, int, int], None]
     end: Callable[[], None]
@@ -38,9 +38,9 @@ class HostRecorder:
 
 
 class StreamRecorder:
-    """Where instructions are put into the current stream of a GPU.
+    """For instructions that are queued in the current stream of a GPU.
 
-    ``cuda`` is ``torch.cuda`` (for HIP, too), or what looks like it.
+    ``cuda`` is ``torch.cuda`` (for HIP, too), or an equivalent.
     """
 
     def __init__(self, client: Any, cuda: Any, device: Any) -> None:
@@ -60,19 +60,19 @@ class StreamRecorder:
         self._client.on_iteration_begin(number)
 
     def _follow(self) -> None:
-        """The stream that training uses now; again and again where that cannot be done yet."""
+        """Follows the stream that training uses now; tries again until that succeeds."""
         try:
             stream = int(self._cuda.current_stream(self._device).cuda_stream)
         except Exception:
-            # A device that cannot be asked fails training by itself.
+            # If the device fails here, training itself will fail.
             return
         if stream != self._stream and self._client.follow_stream(stream):
             self._stream = stream
 
 
 def recorder_for(client: Any, device: Any = None) -> Recorder:
-    """The recorder for computations on ``device``: ``None`` is the current CUDA device where torch
-    has one, else the CPU."""
+    """Returns the recorder for computations on ``device``: ``None`` is the current CUDA device if
+    torch has one, else the CPU."""
     try:
         import torch
     except ImportError:

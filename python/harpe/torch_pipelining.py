@@ -39,7 +39,7 @@ KIND_OF_ACTION = {
     "FULL_BACKWARD": "backward",
     "BACKWARD_INPUT": "backward",
     "BACKWARD_WEIGHT": "weight",
-    # Until 2024.
+    # The name until 2024.
     "BACKWARD": "backward",
     "WEIGHT": "weight",
 }
@@ -58,16 +58,16 @@ def attach(
     device: Any = None,
     **options: Any,
 ) -> Attached:
-    """Reports all that ``schedule`` runs from its next ``step`` on to Harpe, an iteration each.
+    """Reports all steps of ``schedule`` from the next ``step`` on to Harpe, one iteration each.
 
-    :param client: one that has been started; made from ``options`` (those of :func:`harpe.start`,
-        which go before what the schedule says) where there is none
+    :param client: a started client; by default created from ``options`` (those of
+        :func:`harpe.start`, which take precedence over values from the schedule)
     :param mesh: the ``DeviceMesh`` of the whole job with names of its dimensions, from which this
         rank's coordinates are taken; without it ranks beyond one pipeline count as data parallel
-    :param device: where the stages compute; that of their parameters where it is not given
+    :param device: where the stages compute; by default the device of their parameters
 
-    Call it once the schedule is complete: custom functions that are registered afterwards are not
-    seen. Raises only where options are wrong, or this is no schedule.
+    Call it once the schedule is complete: custom functions that are registered later are not
+    reported. Raises only if options are wrong, or this is not a schedule.
     """
     stages = _stages(schedule)
     overlapped = _OVERLAPPED in _custom_functions(schedule)
@@ -84,18 +84,18 @@ def attach(
     return Attached(client, steps, undo, owns_client=owns_client)
 
 
-# --- What the job is ------------------------------------------------------------------------------
+# --- The fields of the job ------------------------------------------------------------------------
 
 
 def job_fields(schedule: Any, *, overlapped: bool = False) -> dict[str, Any]:
-    """The fields of the job that a schedule has: stages, micro-batches, lists of instructions.
+    """Returns the job fields of a schedule: stages, micro-batches, lists of instructions.
 
-    ``overlapped``: blocks of a forward and a backward run as one, by a custom function. Without one
+    ``overlapped``: blocks of a forward and a backward run as one, by a custom function. Without it
     the runtime runs them one after the other.
     """
     stages = _stages(schedule)
     micro_batches = int(schedule._n_microbatches)
-    # These by name: the order that PyTorch 2.15 gives for its 1F1B is not the one that it runs.
+    # These by name: PyTorch 2.15 reports an order for its 1F1B that differs from the executed one.
     names = {base.__name__ for base in type(schedule).__mro__}
     for known, name in (("Schedule1F1B", "1f1b"), ("ScheduleGPipe", "gpipe")):
         if known in names:
@@ -115,7 +115,7 @@ def job_fields(schedule: Any, *, overlapped: bool = False) -> dict[str, Any]:
 
 
 def _instructions(actions: Any, overlapped: bool) -> list[dict[str, Any]]:
-    """The computations of one rank in Harpe's neutral form."""
+    """Returns the computations of one rank in Harpe's neutral form."""
     found: list[dict[str, Any]] = []
     for action in actions:
         if action is None:
@@ -144,7 +144,7 @@ def _instructions(actions: Any, overlapped: bool) -> list[dict[str, Any]]:
 
 
 def _placement(lists: list[list[dict[str, Any]]]) -> list[int]:
-    """The rank of every model part."""
+    """Returns the rank of every model part."""
     rank_of: dict[int, int] = {}
     for rank, instructions in enumerate(lists):
         for instruction in instructions:
@@ -153,7 +153,8 @@ def _placement(lists: list[list[dict[str, Any]]]) -> list[int]:
 
 
 def coordinates_of(schedule: Any, mesh: Any = None) -> dict[str, Any]:
-    """Degrees of parallelism and this rank's coordinates, by the mesh or the pipeline's group."""
+    """Returns degrees of parallelism and this rank's coordinates, by the mesh or the pipeline's
+    group."""
     if mesh is not None:
         return _coordinates_in_mesh(mesh)
     first = _stages(schedule)[0]
@@ -168,13 +169,13 @@ def coordinates_of(schedule: Any, mesh: Any = None) -> dict[str, Any]:
 
 
 def _group_ranks(stage: Any) -> tuple[list[int], int]:
-    """The ranks of the stage's pipeline among all, and how many those are."""
+    """Returns the global ranks of the stage's pipeline, and the number of all ranks."""
     try:
         import torch.distributed as dist
 
         group = getattr(stage, "group", None)
         world = dist.get_world_size()
-        # All ranks; before PyTorch 2.6 `get_process_group_ranks` does not take None for them.
+        # None means all ranks; before PyTorch 2.6 `get_process_group_ranks` does not accept it.
         ranks = range(world) if group is None else dist.get_process_group_ranks(group)
         return list(ranks), world
     except (ImportError, RuntimeError, ValueError):
@@ -217,7 +218,7 @@ def _stages(schedule: Any) -> list[Any]:
 
 
 def _custom_functions(schedule: Any) -> Mapping[str, Any]:
-    """By the names of computation types."""
+    """Returns custom functions by the names of computation types."""
     functions = getattr(schedule, "_comp_type_to_function_map", None) or {}
     return {kind.name: function for kind, function in functions.items()}
 
@@ -232,7 +233,7 @@ def _backward_id(bwd_chunk_id: int, *_: Any, **__: Any) -> int:
 
 def _wrap_stages(schedule: Any, stages: list[Any], steps: Steps, undo: Undo) -> None:
     for chunk, stage in enumerate(stages):
-        # The loss of the last stage is a part of its forward computation.
+        # The loss of the last stage is part of its forward computation.
         with_loss = (
             bool(getattr(stage, "is_last", False))
             and getattr(schedule, "_loss_fn", None) is not None
@@ -295,7 +296,7 @@ def _wrap_step(schedule: Any, steps: Steps, undo: Undo) -> None:
     step = schedule.step
 
     def step_with_harpe(*arguments: Any, **keywords: Any) -> Any:
-        # `eval` calls `step` too, without backward computations.
+        # `eval` also calls `step`, without backward computations.
         if not getattr(schedule, "_has_backward", True):
             return step(*arguments, **keywords)
         steps.begin_iteration()

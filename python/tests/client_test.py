@@ -38,7 +38,7 @@ anything = st.one_of(
 
 
 def iterate(client: Any, micro_batches: int = 4) -> None:
-    """One iteration of stage 0 of 2 in 1F1B."""
+    """Runs one iteration of stage 0 of 2 in 1F1B."""
     with client.iteration():
         with client.forward(micro_batch=0):
             pass
@@ -170,7 +170,7 @@ def test_a_closed_client_takes_calls_and_remembers_counts(start: Start) -> None:
 
 
 class _Plan(BaseHTTPRequestHandler):
-    """A server that has one plan, whose instructions have a label."""
+    """A server with one plan, whose instructions have a label."""
 
     body = (
         b'{"assignments": [{"version": 1, "from_iteration": 0, "purpose": "plan", '
@@ -204,7 +204,7 @@ def _serving(plan: type[_Plan]) -> Iterator[str]:
 
 
 def _labels_until_the_plan_is_heard(client: harpe.Client) -> set[str]:
-    """Those of instructions of iteration 0, until one is the plan's."""
+    """Returns the labels of instructions of iteration 0, until the plan's label appears."""
     labels: set[str] = set()
     end = time.monotonic() + 10
     while "sm12" not in labels and time.monotonic() < end:
@@ -224,7 +224,7 @@ def test_labels_of_the_plan_are_handed_to_training(start: Start) -> None:
 
 
 class _Pause(_Plan):
-    """A server that asks to pause before iteration 3."""
+    """A server that requests a pause before iteration 3."""
 
     body = (
         b'{"assignments": [{"version": 1, "from_iteration": 0, "purpose": "all_max", '
@@ -320,7 +320,7 @@ def test_the_built_type_cannot_be_started_twice_or_without_options(start: Start)
         RankClient("{}", x=1)  # type: ignore[call-arg]
     with pytest.raises(Failure):
         RankClient("[")
-    # One whose making failed is no trap.
+    # An object whose construction failed is safe to use.
     empty = RankClient.__new__(RankClient)
     empty.on_instruction_begin("forward")
     empty.on_iteration_end()

@@ -20,12 +20,12 @@ exit 7
 
 @pytest.fixture
 def installed(package: Path, tmp_path: Path) -> Path:
-    """A package with a program of ours in it."""
+    """A package that contains a test program."""
     inside = tmp_path / "harpe"
     inside.mkdir()
     for file in package.glob("*.py"):
         (inside / file.name).symlink_to(file.resolve())
-    # What tells where it lies is no link.
+    # This file determines the package's location, so it is not a link.
     (inside / "_command.py").unlink()
     (inside / "_command.py").write_text((package / "_command.py").read_text())
     program = inside / "bin" / "harpe"

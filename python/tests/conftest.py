@@ -17,7 +17,7 @@ NOWHERE = "http://127.0.0.1:9"
 
 @pytest.fixture(autouse=True)
 def _without_variables(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tests say themselves what stands in the environment."""
+    """Removes variables that tests have to set themselves."""
     for name in os.environ:
         if name.startswith(("HARPE_", "TORCHELASTIC_", "SLURM_")) or name in ("RANK", "LOCAL_RANK"):
             monkeypatch.delenv(name)
@@ -25,7 +25,7 @@ def _without_variables(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def start() -> Iterator[Callable[..., Any]]:
-    """Starts clients of a small job, and ends them."""
+    """Starts clients of a small job, and closes them."""
     clients = []
 
     def start(**options: Any) -> Any:
@@ -49,6 +49,6 @@ def start() -> Iterator[Callable[..., Any]]:
 
 @pytest.fixture(scope="session")
 def package() -> Path:
-    """Where the package is that is tested."""
+    """The path of the tested package."""
     assert harpe.__file__ is not None
     return Path(harpe.__file__).parent

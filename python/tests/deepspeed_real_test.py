@@ -88,7 +88,7 @@ def test_every_computation_of_training_is_told() -> None:
 
 
 def test_the_schedule_with_two_parts_a_stage_is_read_off_the_engine() -> None:
-    """DualPipeV, by its schedule alone: the engine that runs it needs GPUs' communication."""
+    """Tests DualPipeV by its schedule only: its engine needs communication between GPUs."""
     from deepspeed.runtime.pipe import schedule as schedules
 
     kind: Any = getattr(schedules, "DualPipeVSchedule", None)

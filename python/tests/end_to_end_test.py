@@ -21,7 +21,7 @@ import pytest
 import harpe
 
 ROOT = Path(__file__).resolve().parents[2]
-# PyTorch is a package of Debian's, for Debian's interpreter.
+# PyTorch from Debian's package, for Debian's interpreter.
 INTERPRETER = os.environ.get("HARPE_TORCH_PYTHON", "/usr/bin/python3")
 COMMAND = os.environ.get("HARPE_COMMAND", "")
 SIMULATED_NVML = os.environ.get("HARPE_SIMULATED_NVML", "")
@@ -39,7 +39,7 @@ gpus = ["*"]
 read = true
 clocks_mhz = [210, 1410]
 """
-# Of one stage; the second does four fifths of it. At 1410, 1110 and 810 MHz.
+# MHz, slowdown and relative energy of the first stage; the second has 0.6 of its work.
 OPERATING_POINTS = [(1410, 1.0, 1.0), (1110, 1.1, 0.8), (810, 1.35, 0.75)]
 
 pytestmark = pytest.mark.skipif(not Path(COMMAND).is_file(), reason="HARPE_COMMAND is not built")
@@ -72,7 +72,7 @@ SPEC = {
 
 
 class House:
-    """Server, agent, and the other processes that are started; ended with the test."""
+    """The server, the agent, and other processes; ended with the test."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -134,8 +134,8 @@ def server(house: House) -> harpe.Server:
 
 
 def next_plan(events: harpe.server.Events, holds: Callable[[list[int]], bool]) -> list[int]:
-    """Clocks of the first plan of which that holds: on a busy machine stages take longer for a
-    while, and all run at all-max until other plans are made."""
+    """Returns the clocks of the first plan for which `holds` is true. On a busy machine stages take
+    longer for a while, and all run at all-max until new plans are made."""
     for event in events:
         if event.kind != "assignments":
             continue
@@ -146,13 +146,14 @@ def next_plan(events: harpe.server.Events, holds: Callable[[list[int]], bool]) -
 
 
 def has_best_plan(job: harpe.Job) -> bool:
-    """Quick plans run first, and better ones change the assignments."""
+    """Returns whether the best plan runs. Quick plans run first, and better ones change
+    assignments."""
     status = job.status()
     return status["phase"] == "running" and status["characterization"] is None
 
 
 def iterations_of(job: harpe.Job) -> int:
-    """That the server knows of."""
+    """Returns the number of iterations that the server has received."""
     try:
         return int(job.status()["newest_iteration"] or 0)
     except harpe.NotFoundError:
@@ -168,7 +169,7 @@ def test_the_server_responds_to_its_client(server: harpe.Server) -> None:
         job.status()
     assert job.register({**SPEC, "profile": profile()})["ranks"] == DATA * STAGES
     assert job.register({**SPEC, "profile": profile()})["ranks"] == DATA * STAGES
-    # No rank has come yet: the job is what was registered last.
+    # No rank has registered yet: the latest specification of the job applies.
     assert job.register({**SPEC, "data": 3})["ranks"] == 3 * STAGES
     assert job.register({**SPEC, "profile": profile()})["ranks"] == DATA * STAGES
     with pytest.raises(harpe.InvalidInputError, match="schedule"):
@@ -197,7 +198,7 @@ def test_a_job_that_recurs_finds_its_batch_size(server: harpe.Server) -> None:
         job.register(spec, eta_knob=0, max_power=300, number_of_gpus=1, gpu_model="A40")
     joules = {16: 60.0, 32: 100.0, 64: 130.0}
     with pytest.raises(KeyboardInterrupt), job.next() as trial:
-        raise KeyboardInterrupt  # its batch size is explored again, at once
+        raise KeyboardInterrupt  # explores its batch size again, at once
     assert server.ask("GET", "/v1/recurring-jobs")["jobs"][0]["running"] == 0
     sizes = []
     for _ in range(12):
@@ -219,7 +220,7 @@ def test_a_job_that_recurs_finds_its_batch_size(server: harpe.Server) -> None:
 
 
 def with_an_agent(house: House, server: harpe.Server, package: Path) -> dict[str, str]:
-    """Variables of ranks on simulated GPUs whose clocks an agent sets."""
+    """Returns variables of ranks on simulated GPUs whose clocks an agent sets."""
     folder = house.folder
     (folder / "simulation.toml").write_text(SIMULATION.format(folder=folder))
     policy = folder / "policy.toml"
@@ -264,7 +265,8 @@ def test_training_follows_plans_and_stragglers_and_stays_the_same(
     house.wait("the best plan in force", lambda: has_best_plan(job))
     assert job.status()["ranks_registered"] == DATA * STAGES
     with job.events(data=0, stage=STAGES - 1) as events:
-        # The last stage has less to do: it is slowed down as it is, and more behind a straggler.
+        # The last stage has less work: it is slowed down even without a straggler, and more with
+        # one.
         normal = next_plan(events, lambda clocks: min(clocks) < 1410)
         job.straggler(1, 1.5)
         next_plan(events, lambda clocks: sum(clocks) < sum(normal))
@@ -284,7 +286,7 @@ def test_training_follows_plans_and_stragglers_and_stays_the_same(
 def test_the_example_as_it_stands_is_profiled_and_reaches_its_plan(
     house: House, server: harpe.Server, package: Path
 ) -> None:
-    """With the defaults of the example, and the simulated GPUs found beside the package."""
+    """Uses the example's defaults, and finds the simulated GPUs next to the package."""
     variables = with_an_agent(house, server, package)
     job = server.job("train")
     variables["PYTHONPATH"] = str(package.parent)
@@ -293,13 +295,13 @@ def test_the_example_as_it_stands_is_profiled_and_reaches_its_plan(
     )
     house.wait("iterations", lambda: iterations_of(job) > 0)
     house.wait("a plan", lambda: any("plans are ready" in event["text"] for event in job.log()))
-    # Not at the very last of its 150: there are iterations by the plan, too.
+    # Well before the last of its 150 iterations, so that some run by the plan.
     assert iterations_of(job) < 130
     assert training.poll() is None
 
 
 def counted_by(socket: Path, counter: str) -> float:
-    """Of the agent's metrics."""
+    """Returns a counter of the agent's metrics."""
     command = ["curl", "--silent", "--unix-socket", str(socket), "http://agent/metrics"]
     page = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     found = re.search(rf"^harpe_agent_{counter} (\S+)$", page, re.M)
@@ -311,7 +313,7 @@ def counted_by(socket: Path, counter: str) -> float:
 def test_training_that_is_only_observed_is_measured_and_nothing_is_set(
     house: House, server: harpe.Server, package: Path
 ) -> None:
-    """Though there is an agent that would set clocks for it."""
+    """An agent is available that would set clocks."""
     folder = house.folder
     variables = with_an_agent(house, server, package)
     variables["HARPE_OBSERVE"] = "1"
@@ -341,13 +343,13 @@ def test_training_that_is_only_observed_is_measured_and_nothing_is_set(
     assert (status["version"], status["plans"], status["saved_j"]) == (0, [], 0)
     last = status["observed"]
     assert last["iterations"] > 40
-    assert last["longest_stage"] == 0  # the last stage has less to do
+    assert last["longest_stage"] == 0  # the last stage has less work
     for stage in last["stages"]:
         whole = stage["work_s"] + stage["waiting_s"]
         assert whole == pytest.approx(last["iteration_time_s"])
         assert 0 < stage["work_s"] < whole
         assert 20 < stage["waiting_power_w"] < 200
-        # On a busy machine a computation is at times begun before its simulated GPU is at work.
+        # On a busy machine a computation may begin before its simulated GPU is busy.
         assert 210 <= stage["clock_mhz"] <= 1410
     shown = subprocess.run(
         [COMMAND, "job", "show", "train", "--server", server.url],
@@ -364,7 +366,7 @@ def test_training_that_is_only_observed_is_measured_and_nothing_is_set(
 
 
 def without_an_agent(house: House, server: harpe.Server, package: Path) -> dict[str, str]:
-    """Variables of ranks on simulated GPUs."""
+    """Returns variables of ranks on simulated GPUs."""
     simulation = house.folder / "simulation.toml"
     simulation.write_text(SIMULATION.format(folder=house.folder))
     return {
@@ -393,7 +395,7 @@ def test_training_goes_on_when_the_server_is_killed(
     assert training.wait(240) == 0, house.said("training")
     said = house.said("training")
     assert "reported 3200 instructions, 0 out of order" in said
-    # Each of the two ranks says so once.
+    # Each of the two ranks prints it once.
     assert 1 <= said.count("training goes on") <= 2
 
 
@@ -440,7 +442,7 @@ def test_training_pauses_when_it_is_asked_to_and_stays_the_same(
 def children(parent: int) -> list[int]:
     found = []
     for file in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError):  # ended meanwhile
+        with contextlib.suppress(OSError):  # ended in the meantime
             if int(file.read_text().rpartition(")")[2].split()[1]) == parent:
                 found.append(int(file.parent.name))
     return found

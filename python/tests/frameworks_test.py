@@ -74,7 +74,7 @@ class Stage:
 
 
 class Runtime:
-    """Runs a list of actions as PyTorch's runtime does."""
+    """Runs a list of actions like PyTorch's runtime."""
 
     def __init__(
         self, stages: list[Stage], micro_batches: int, order: Any, loss: Any = None
@@ -125,7 +125,7 @@ class Runtime:
 
 
 def order_of(text: str, ranks: int = 1) -> dict[int, list[Any]]:
-    """As "0F0 1F0 (0F1;1B0) 1B1", for one rank."""
+    """Returns the order of a text such as "0F0 1F0 (0F1;1B0) 1B1", for one rank."""
 
     def action(word: str) -> Action:
         if word.startswith("("):
@@ -151,7 +151,7 @@ def test_a_runtime_schedule_is_followed(text: str, computations: int) -> None:
     order = order_of(text)
     micro_batches = 1 + max(int(word[-1]) for word in text.replace(")", "").split())
     stages = [Stage(0, 2, 0, 1), Stage(1, 2, 0, 1)]
-    # Given in any order.
+    # The order of stages does not matter.
     schedule = Runtime(stages[::-1], micro_batches, order, loss=lambda: None)
     attached = harpe.torch_pipelining.attach(schedule, **OPTIONS)
     schedule.step()
@@ -214,7 +214,7 @@ def test_an_exception_of_training_passes_and_leaves_nothing_open() -> None:
 
 
 class Schedule1F1B(Runtime):
-    """Whose order is not to be believed (PyTorch 2.15)."""
+    """Reports an order that it does not run, like PyTorch 2.15."""
 
 
 def test_plain_schedules_go_by_their_names() -> None:
@@ -308,8 +308,8 @@ class State:
 
 
 def megatron(stages: int, stage: int, group: int | None = None) -> Any:
-    """``megatron.core.pipeline_parallel.schedules``: each schedule looks the steps up as the
-    module's own, and calls them as Megatron does."""
+    """Returns ``megatron.core.pipeline_parallel.schedules``: each schedule looks up the steps in
+    the module, and calls them like Megatron."""
     module: Any = types.ModuleType("schedules")
     module.ran = []
 
@@ -335,7 +335,7 @@ def megatron(stages: int, stage: int, group: int | None = None) -> Any:
     def forward_backward_pipelining_without_interleaving(
         *, model: Any, num_microbatches: int, forward_only: bool = False, **_: Any
     ) -> None:
-        # In plain 1F1B a stage is ahead by one a stage behind it.
+        # In plain 1F1B each stage is one micro-batch ahead of the next stage.
         warm_up = min(stages - 1 - stage, num_microbatches)
         order = ["forward"] * warm_up
         for _step in range(num_microbatches - warm_up):
@@ -452,7 +452,7 @@ def test_interleaved_lists_have_everything_once_and_in_order(
                 done.add((step["stage"], step["mb"]))
             else:
                 assert (step["stage"], step["mb"]) in done
-    # The server itself takes it.
+    # The server itself accepts it.
     client = harpe.start(
         **OPTIONS,
         stages=stages,
@@ -482,7 +482,7 @@ class TrainSchedule:
 
 
 class Engine:
-    """Looks instructions up in a map, as DeepSpeed's pipeline engine does."""
+    """Looks up instructions in a map, like DeepSpeed's pipeline engine."""
 
     num_stages, stage_id, micro_batches = 2, 1, 3
 

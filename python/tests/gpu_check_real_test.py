@@ -47,14 +47,14 @@ def test_times_energy_and_overhead_of_a_pipeline(tmp_path: Path) -> None:
         assert stage["counts"]["unexpected"] == stage["counts"]["unknown"] == 0
         for kind in ("forward", "backward"):
             times = stage["times"][kind]
-            # On a CPU both are moments of the same calls, and the hook's lie outside.
+            # On a CPU both times are taken around the same calls, the hook's outside.
             assert 0 <= times["harpe_minus_events_s"] < 1e-3
             assert stage["energy"]["instructions"][kind]["mean_j"] > 0
         energy = stage["energy"]
         watts = energy["iterations_j"] / energy["iterations_s"]
         assert watts == pytest.approx(energy["window_j"] / energy["window_s"], rel=0.2)
         assert stage["overhead"]["calls"]["begin"]["median_s"] < 1e-3
-    # No clock is set: each instruction is measured at the current clock.
+    # No clock is set: each instruction is measured at the current one.
     measured = result["profile_measure"]
     assert measured["status"] == 0, measured
     assert "No clock was set" in measured["text"]

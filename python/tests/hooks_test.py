@@ -137,7 +137,7 @@ def test_what_somebody_else_has_put_there_is_left() -> None:
 
 
 class Asked:
-    """A client that is asked to pause before some steps."""
+    """A client with pause requests before some steps."""
 
     def __init__(self, *asked: bool) -> None:
         self.asked = list(asked)

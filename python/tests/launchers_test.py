@@ -54,7 +54,7 @@ def house(tmp_path: Path) -> Any:
 
 
 class Week:
-    """torchrun with one rendezvous id."""
+    """Starts torchrun with one rendezvous id."""
 
     def __init__(self, folder: Path, url: str, package: Path) -> None:
         self.folder = folder
@@ -71,14 +71,14 @@ class Week:
         }
 
     def launch(self, processes: int, *, fails: bool = False) -> list[dict[str, Any]]:
-        """What its ranks said, of all attempts."""
+        """Returns the reports of its ranks, of all attempts."""
         for old in self.folder.glob("told.*"):
             old.unlink()
         (self.folder / "fail").touch() if fails else (self.folder / "fail").unlink(missing_ok=True)
         command = [INTERPRETER, "-m", "torch.distributed.run", "--nproc_per_node", str(processes)]
         command += ["--rdzv_backend", "c10d", "--rdzv_endpoint", "127.0.0.1:0", "--rdzv_id", "week"]
         command += ["--max_restarts", "1", "--monitor_interval", "0.1"]
-        # Any other value stumbles over Python 3.11 in PyTorch 1.13.
+        # Other values fail with Python 3.11 in PyTorch 1.13.
         command += ["--redirects", "1", "--tee", "1", "--log_dir", "logs", "rank.py"]
         done = subprocess.run(
             command,
@@ -108,13 +108,13 @@ def test_whatever_torchrun_does_all_ranks_are_governed(
     assert [one["governed"] for one in said] == [True] * 4, said
     assert {one["attempt"] for one in said} == {0, 1}
     life = job.status()["incarnation"]
-    # Launched again: the first attempt has the name of the one before.
+    # Launched again: the first attempt has the same name as that of the previous launch.
     said = week.launch(2)
     assert [one["governed"] for one in said] == [True] * 2, said
     assert job.status()["incarnation"] == life
     house.wait("plans", lambda: job.status()["characterization"] is None)
     plans = server.ask("GET", "/v1/jobs/week/plans")
-    # Another node, and back.
+    # More ranks, and back.
     for processes in (4, 2):
         said = week.launch(processes)
         assert [one["governed"] for one in said] == [True] * processes, said

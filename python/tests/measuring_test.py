@@ -25,11 +25,12 @@ COMMAND = os.environ.get("HARPE_COMMAND", "")
 
 @pytest.fixture
 def gpus(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
-    """Two simulated GPUs of this test alone: the module that works on them and knows the truth."""
+    """Returns the module for two simulated GPUs of this test, which runs work and reads the
+    truth."""
     if not Path(NVML, "libnvidia-ml.so.1").exists():
         pytest.skip("HARPE_SIMULATED_NVML is not built")
     file = tmp_path / "gpus.toml"
-    # Sensors without a gain of their own: truth and reading may be held against each other.
+    # Sensors with a gain of 1, so that truth and reading are comparable.
     file.write_text(
         f'state_file = "{tmp_path}/state"\n[[gpu]]\nmodel = "a100-sxm"\ncount = 2\ngain = 1\n'
     )
@@ -54,7 +55,7 @@ def test_the_error_bar_holds_the_true_energy(gpus: Any) -> None:
             true = gpus.truth(0).energy - before
         assert m.joules is not None
         assert m.joules_error is not None
-        # 95 % bars are missed by one in twenty; by twice their width by none that is sound.
+        # A correct 95 % interval misses one time in twenty, but never by twice its width.
         assert abs(m.joules - true) < 2 * m.joules_error + 1, (settle, m.joules, true)
         assert m.seconds == pytest.approx(0.6, abs=0.4)
         assert m.simulated
@@ -265,5 +266,5 @@ def test_a_block_costs_little_processor_time(gpus: Any) -> None:
             with harpe.measure():
                 pass
         each = (time.process_time() - before) / begun
-    # Some tenths of a millisecond on a quiet machine, the sampling of the GPUs included.
+    # A few tenths of a millisecond on a quiet machine, including the sampling of the GPUs.
     assert each < 0.02

@@ -18,7 +18,7 @@ def test_what_is_wrapped_is_there_and_is_put_back() -> None:
     before = [getattr(schedules, name) for name in names]
     attached = harpe.megatron.attach(server="http://127.0.0.1:9", job="test")
     assert all(getattr(schedules, n) is not b for n, b in zip(names, before, strict=True))
-    # What Megatron hands to training is what has been wrapped.
+    # The functions that Megatron passes to training are the wrapped ones.
     wrapped = {getattr(schedules, name) for name in harpe.megatron._SCHEDULES}
     assert schedules.get_forward_backward_func(pp_size=2, vp_size=None) in wrapped
     attached.detach()

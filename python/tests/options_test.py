@@ -85,7 +85,7 @@ def test_a_job_is_named_by_its_launcher_unless_somebody_else_does() -> None:
     slurm = {"SLURM_JOB_ID": "77"}
     assert passed_on(slurm)["job"] == "slurm-77"
     assert passed_on(slurm, job="mine")["job"] == "mine"
-    # The client looks there itself.
+    # The client itself reads this variable.
     assert "job" not in passed_on({**slurm, "HARPE_JOB": "theirs"})
     assert "job" not in passed_on({"TORCHELASTIC_RUN_ID": "none"})
     assert "job" not in passed_on({})
@@ -93,7 +93,7 @@ def test_a_job_is_named_by_its_launcher_unless_somebody_else_does() -> None:
 
 def test_all_ranks_of_a_start_have_the_same_name_whatever_node_they_are_on() -> None:
     torchrun = {"TORCHELASTIC_RUN_ID": "abc", "SLURM_JOB_ID": "7", "SLURM_RESTART_COUNT": "1"}
-    # An agent that joins later, in place of a node that was lost, counts its own restarts.
+    # An agent that joins later, to replace a lost node, counts its own restarts.
     runs = {launched_run({**torchrun, "TORCHELASTIC_RESTART_COUNT": str(i)}) for i in range(3)}
     assert runs == {"abc.7.1"}
     assert launched_run({"TORCHELASTIC_RUN_ID": "abc"}) == "abc"
@@ -105,6 +105,6 @@ def test_requeued_jobs_of_slurm_are_told_apart() -> None:
         for job, count in (("7", ""), ("7", "1"), ("7", "2"), ("8", ""))
     ]
     assert names == ["7.0", "7.1", "7.2", "8.0"]
-    # torchrun's default says nothing.
+    # torchrun's default is not a name.
     assert launched_run({"TORCHELASTIC_RUN_ID": "none", "TORCHELASTIC_RESTART_COUNT": "0"}) is None
     assert launched_run({}) is None

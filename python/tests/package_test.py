@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def run(code: str, package: Path) -> str:
-    """What a fresh interpreter says."""
+    """Returns the output of a fresh interpreter."""
     done = subprocess.run(
         [
             sys.executable,

@@ -19,7 +19,7 @@ COMMAND = os.environ.get("HARPE_COMMAND", "")
 pytestmark = pytest.mark.skipif(not Path(COMMAND).is_file(), reason="HARPE_COMMAND is not built")
 
 ROWS = [
-    # stage, instruction, MHz, s, J: the second stage is the lighter one
+    # stage, instruction, MHz, s, J: the second stage has less work
     (stage, kind, clock, round(base * weight * (1400 / clock) ** 0.8, 6), round(joules, 6))
     for stage, weight in ((0, 1.0), (1, 0.7))
     for kind, base in (("forward", 0.05), ("backward", 0.1))
@@ -38,7 +38,7 @@ def csv() -> str:
 
 
 class Table:
-    """What pandas' DataFrame has."""
+    """A table with the method of pandas' DataFrame."""
 
     def to_csv(self, *, index: bool) -> str:
         assert not index
@@ -148,7 +148,7 @@ def test_files_compressed_by_gzip_give_the_same_plan(profile: Path, tmp_path: Pa
 
 
 def test_a_trace_is_whole_where_that_is_asked(profile: Path, tmp_path: Path) -> None:
-    micro_batches = 4100  # 16,400 instructions: more than a trace has by itself
+    micro_batches = 4100  # 16,400 instructions: more than a trace has by default
     made = plan(profile, schedule="gpipe", micro_batches=micro_batches, quick=True)
 
     def instructions(folder: str, *, whole_trace: bool) -> int:

@@ -86,7 +86,7 @@ def test_a_reduction_of_ones_own_is_asked_for_sums_and_maxima() -> None:
 
     optimizer = harpe.PowerOptimizer(all_reduce=all_reduce)
     train(optimizer)
-    # This process has no GPU, which is the first that others hear.
+    # The first reduction reports that this process has no GPU.
     assert asked[0][0] == "sum"
     assert {how for how, _ in asked} == {"sum", "max"}
     assert optimizer.close()["choice"] is None
@@ -116,14 +116,14 @@ def test_the_gpu_is_waited_for_while_settings_are_tried_alone() -> None:
     waited = []
     optimizer = harpe.PowerOptimizer(synchronize=lambda: waited.append(1))
     train(optimizer, epochs=1)
-    # Without a GPU nothing is tried, which the first step tells.
+    # Without a GPU no settings are tried, which is known after the first step.
     assert len(waited) == 1
 
 
 def test_the_callback_of_hugging_faces_trainer_reports_at_the_end(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    # The order of calls is transformers' own: its trainer is in huggingface_real_test.py.
+    # The order of calls is that of transformers: huggingface_real_test.py tests its trainer.
     stand_in = types.ModuleType("transformers")
     stand_in.TrainerCallback = object  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "transformers", stand_in)

@@ -9,5 +9,5 @@ if ! "$interpreter" -c 'import pytest, hypothesis' 2>/dev/null; then
 fi
 "$interpreter" -m pytest -p no:cacheprovider --quiet "$@"
 status=$?
-[ $status -ne 5 ] || status=77  # every test of the file was skipped, or there was none
+[ $status -ne 5 ] || status=77  # all tests of the file were skipped, or there was none
 exit $status

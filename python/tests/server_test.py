@@ -25,7 +25,7 @@ from harpe.server import Events
 
 
 class Other:
-    """A server that responds as a test says, and notes what it was asked."""
+    """A server with scripted responses, which records its requests."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, str, Any]] = []
@@ -35,7 +35,7 @@ class Other:
         other = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
-            wbufsize = -1  # head and body in one packet
+            wbufsize = -1  # sends head and body in one packet
 
             def respond(self) -> None:
                 size = int(self.headers.get("Content-Length") or 0)
@@ -93,7 +93,7 @@ def job(other: Other) -> harpe.Job:
 
 Call = Callable[[harpe.Job], Any]
 
-# What docs/openapi.yaml has.
+# The routes of docs/openapi.yaml.
 CALLS: dict[str, tuple[Call, tuple[str, str, Any]]] = {
     "status": (lambda job: job.status(), ("GET", "/v1/jobs/gpt3", None)),
     "register": (lambda job: job.register({"stages": 2}), ("PUT", "/v1/jobs/gpt3", {"stages": 2})),
@@ -219,10 +219,10 @@ def test_the_token_goes_along_and_nowhere_else(
     with pytest.raises(harpe.Error) as caught:
         server.jobs()
     assert caught.value.status == 302
-    assert len(other.asked) == 2  # no redirection was followed
+    assert len(other.asked) == 2  # the redirection was not followed
 
 
-# What goes wrong.
+# Errors.
 
 KINDS = [
     (400, "invalid_input", harpe.InvalidInputError, ValueError),
@@ -323,14 +323,14 @@ def test_a_token_travels_to_loopback_addresses_only(monkeypatch: pytest.MonkeyPa
         here = f"http://127.0.0.1:{serving.server_port}"
         harpe.Server(here, token="s3cret").health()
         assert requests == ["Bearer s3cret"]
-        # A name that begins as a loopback address does, through a proxy of this machine.
+        # A name that begins like a loopback address, through a proxy on this machine.
         monkeypatch.setenv("http_proxy", here)
         with pytest.raises(errors.UnavailableError):
             harpe.Server("http://127.0.0.1.evil.test", token="s3cret").health()
         assert len(requests) == 1
         harpe.Server("http://127.0.0.1.evil.test").health()
         assert requests[1:] == [None]
-        # An address beyond this machine, to which a connection can be made all the same.
+        # Not a loopback address for the client, but a connection is possible.
         monkeypatch.delenv("http_proxy")
         monkeypatch.setattr(harpe.server, "ipaddress", _Beyond)
         with pytest.raises(errors.InvalidInputError, match="HARPE_INSECURE=1"):
@@ -375,7 +375,7 @@ def test_every_code_has_one_exception() -> None:
 
 
 class Pieces:
-    """A response whose bytes come as they come."""
+    """A response whose bytes arrive in pieces."""
 
     def __init__(self, text: bytes) -> None:
         self._lines = text.splitlines(keepends=True)

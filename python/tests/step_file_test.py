@@ -78,7 +78,7 @@ def test_training_goes_on_where_the_disk_is_full(monkeypatch: pytest.MonkeyPatch
 def test_the_callback_of_hugging_faces_trainer_tells_the_same(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # The order of calls is transformers' own: its trainer is in huggingface_real_test.py.
+    # The order of calls is that of transformers: huggingface_real_test.py tests its trainer.
     stand_in = types.ModuleType("transformers")
     stand_in.TrainerCallback = object  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "transformers", stand_in)

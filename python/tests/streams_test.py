@@ -18,7 +18,7 @@ WORK = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
 
 class Device:
-    """A GPU in use on this thread, whose work waits until it is let through."""
+    """A GPU in use on this thread, whose work waits at gates."""
 
     def __init__(self) -> None:
         self.cuda = ctypes.CDLL(LIBRARY)
@@ -34,7 +34,7 @@ class Device:
 
 
 class Cuda:
-    """As much of ``torch.cuda``."""
+    """The part of ``torch.cuda`` that is used."""
 
     def __init__(self) -> None:
         self.streams = [0]

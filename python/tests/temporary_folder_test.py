@@ -34,7 +34,7 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def holder(temporary: Path) -> Iterator[subprocess.Popen[str]]:
-    """A process that has such a folder."""
+    """A process that uses such a folder."""
     command = [sys.executable, "-c", HOLDER]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

@@ -34,7 +34,7 @@ class Layer(nn.Module):
 
 
 def parts_of(name: str, rank: int, ranks: int) -> list[int]:
-    """The model parts of a rank."""
+    """Returns the model parts of a rank."""
     if name in ("Schedule1F1B", "ScheduleGPipe"):
         return [rank]
     if name in ("ScheduleZBVZeroBubble", "ScheduleDualPipeV"):
@@ -50,7 +50,7 @@ def free_port() -> int:
 
 
 def train(rank: int, ranks: int, name: str, port: int, folder: str, custom: bool) -> None:
-    """One rank."""
+    """Runs one rank."""
     import torch.distributed as dist
 
     import harpe.torch_pipelining
@@ -74,7 +74,7 @@ def train(rank: int, ranks: int, name: str, port: int, folder: str, custom: bool
     if custom:
 
         def both(action: Any, context: Any) -> None:
-            """As the runtime does it, for blocks whose neighbours are on this rank's other side."""
+            """Runs a block like the runtime, but as one custom function."""
             nonlocal overlapped
             overlapped += 1
             runtime_action(action, context)
@@ -123,8 +123,8 @@ def train(rank: int, ranks: int, name: str, port: int, folder: str, custom: bool
 
 
 def overlapped_action(schedule: Any) -> Any:
-    """Runs an overlapped block as the runtime does without a custom function: it is asked to run a
-    schedule of the block's two actions."""
+    """Returns a function that runs an overlapped block as the runtime does without a custom
+    function: as a schedule of the block's two actions."""
 
     def run(action: Any, context: Any) -> None:
         kinds = schedule._comp_type_to_function_map
@@ -166,8 +166,8 @@ def available(name: str) -> bool:
     return hasattr(pipelining, name) or hasattr(torch_schedules, name)
 
 
-# Computations of a rank in one iteration: of a part forward, backward, and a weight where it is
-# split.
+# Number of computations per rank and micro-batch: forward and backward per part, and weight if it
+# is separate.
 SCHEDULES = {
     "Schedule1F1B": 2,
     "ScheduleGPipe": 2,
@@ -184,7 +184,7 @@ def test_every_schedule_is_followed_instruction_by_instruction(name: str) -> Non
         pytest.skip(f"this torch has no {name}")
     for rank, result in enumerate(run(name, 2)):
         counts = result["counts"]
-        # The client itself compares each instruction with the schedule that it was given.
+        # The client itself compares each instruction with its schedule.
         assert counts["unexpected"] == 0, (name, rank)
         assert counts["unknown"] == 0, (name, rank)
         assert counts["iterations"] == ITERATIONS
@@ -204,7 +204,7 @@ def test_overlapped_blocks_are_one_instruction_where_they_run_as_one(custom: boo
         assert counts["unexpected"] == 0
         assert counts["unknown"] == 0
         assert counts["instructions"] == result["planned"] * ITERATIONS
-        # One more iteration is without Harpe, and blocks of evaluation are none of training.
+        # One more iteration runs without Harpe, and blocks of evaluation do not count.
         assert (result["overlapped"] > 0) == custom
 
 

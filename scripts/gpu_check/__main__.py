@@ -18,14 +18,14 @@ from . import render
 from .driver import RUN, chosen_gpu, used_by_others
 from .section import SECTIONS
 
-TOTAL = 232.0  # s, of the 240 that the check may take
-RENDERING = 8.0  # s that are left for the end
+TOTAL = 232.0  # s, of the 240 s allowed for the check
+RENDERING = 8.0  # s reserved for the end
 LIMITS = {"driver": 25.0, "counter": 25.0, "joules": 135.0, "hooks": 75.0, "model": 15.0}
 LONGEST_LOG = 4000  # characters of a section's messages
 
 
 def end_process(process):
-    """Ends a section and what it started. One that hangs in the driver cannot be ended: it is left."""
+    """Ends a section and its child processes. A process that hangs in the driver cannot be ended, and is left."""
     for which in (signal.SIGTERM, signal.SIGKILL):
         try:
             os.killpg(process.pid, which)
@@ -37,7 +37,8 @@ def end_process(process):
 
 
 def said_within(command, limit):
-    """(standard output, standard error) of a command that succeeds. OSError or TimeoutError, also of one that hangs in the driver."""
+    """Returns (standard output, standard error) of a command. Raises OSError or TimeoutError if it fails, even if it
+    hangs in the driver."""
     with tempfile.TemporaryFile("w+", errors="replace") as out, tempfile.TemporaryFile("w+", errors="replace") as err:
         process = subprocess.Popen(command, stdout=out, stderr=err, start_new_session=True)
         try:
@@ -55,7 +56,8 @@ def said_within(command, limit):
 
 
 def run_section(name, context_file, folder, limit):
-    """{"status": "ok", "skipped", "failed" or "timed out", "seconds", "log", ...}: what there is of the section's result is kept."""
+    """Returns {"status": "ok", "skipped", "failed" or "timed out", "seconds", "log", ...}, with the partial result of a
+    failed section."""
     result_file, begin = os.path.join(folder, f"{name}.json"), time.monotonic()
     with open(os.path.join(folder, f"{name}.log"), "w+", encoding="utf-8", errors="replace") as log:
         process = subprocess.Popen([sys.executable, "-m", "gpu_check.section", name, context_file, result_file], stdout=log,
@@ -64,7 +66,7 @@ def run_section(name, context_file, folder, limit):
             status = "ok" if process.wait(limit) == 0 else "failed"
         except subprocess.TimeoutExpired:
             status = "timed out"
-        finally:  # also where the check is interrupted: no load stays on the GPU
+        finally:  # also if the check is interrupted, so that no load stays on the GPU
             end_process(process)
         log.seek(0)
         said = log.read()
@@ -84,7 +86,7 @@ def run_section(name, context_file, folder, limit):
 
 
 def software():
-    """What the check runs with; PyTorch in a process of its own, since importing it may fail in many ways."""
+    """Returns the software versions. PyTorch runs in a separate process, since its import may fail in many ways."""
     code = ("import json, torch; print(json.dumps({'version': torch.__version__, 'cuda': torch.version.cuda, "
             "'available': torch.cuda.is_available(), "
             "'device': torch.cuda.get_device_name(0) if torch.cuda.is_available() else None}))")
@@ -101,7 +103,7 @@ def software():
 
 
 def found_gpu(driver):
-    """The GPU to check by section 1: Harpe's choice, else NVML's first."""
+    """Returns the GPU to check by section 1: Harpe's choice, else NVML's first."""
     if gpu := chosen_gpu(driver.get("harpe_devices")):
         return gpu
     if not isinstance(driver.get("uuid"), str):
@@ -118,7 +120,7 @@ def context_of(gpu, scale, folder):
 
 
 def check(folder, scale, save):
-    """Runs the sections in order. `save` takes the document after each of them."""
+    """Runs the sections in order. Calls `save` with the document after each of them."""
     begin = time.monotonic()
     document = {"format": "harpe.gpu_check/1", "made_at": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
                 "scale": scale, "simulated": bool(os.environ.get("HARPE_SIMULATION")), "software": software(), "gpu": None,
@@ -158,17 +160,17 @@ def check(folder, scale, save):
                 os.environ["CUDA_VISIBLE_DEVICES"] = gpu["uuid"]
     after = read_after(gpu) or {}
     document["settings_after"] = after.get("settings")
-    # One that began meanwhile is in the later figures.
+    # A process that began in the meantime affects the later figures.
     document["used_by_others"] = document["used_by_others"] or used_by_others(after.get("others"))
     document["seconds"] = round(time.monotonic() - begin, 1)
     return document
 
 
 def read_after(gpu):
-    """What could be set, read again at the end: as it was in section 1, because this check sets nothing; and who uses the GPU."""
+    """Reads the settings again at the end, which this check must not have changed, and who uses the GPU."""
     if gpu is None:
         return None
-    # How busy it is still counts the loads of this check.
+    # The utilization would include the loads of this check.
     code = ("import json, sys; from gpu_check import driver, nvml; gpu = nvml.Nvml().gpu(sys.argv[1]); "
             "print(json.dumps({'settings': driver.settings(gpu), 'others': driver.others(gpu, 0)}))")
     try:

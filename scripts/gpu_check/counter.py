@@ -5,12 +5,12 @@ import statistics
 
 from . import nvml
 
-SECONDS = 3  # of each sensor
+SECONDS = 3  # per sensor
 MOST_READINGS = 400_000
 
 
 def read_hard(function, seconds):
-    """As often as the driver answers: (begin, end, value) in ns."""
+    """Reads as fast as the driver responds. Returns (begin, end, value) in ns."""
     rows, until = [], nvml.boottime_ns() + seconds * 1e9
     while len(rows) < MOST_READINGS:
         begin = nvml.boottime_ns()
@@ -23,12 +23,12 @@ def read_hard(function, seconds):
 
 
 def changes(rows):
-    """(earliest, latest, value before, value after) of each time the value changed, in ns."""
+    """Returns (earliest, latest, value before, value after) for each change of the value, in ns."""
     return [(before[0], after[1], before[2], after[2]) for before, after in zip(rows, rows[1:]) if before[2] != after[2]]
 
 
 def spacing(found):
-    """How far apart changes are, s."""
+    """Returns the time between changes, s."""
     middles = [(one[0] + one[1]) / 2e9 for one in found]
     return [b - a for a, b in zip(middles, middles[1:])]
 
@@ -39,7 +39,7 @@ def quantile(values, share):
 
 
 def describe(rows, unit):
-    """What readings of one sensor say of it. `unit`: of a value, in J or W."""
+    """Returns properties of one sensor by its readings. `unit`: of a value, in J or W."""
     lengths = [(end - begin) / 1000 for begin, end, _ in rows]
     found = changes(rows)
     gaps = spacing(found)
@@ -79,6 +79,6 @@ def run(context, emit):
         except nvml.NvmlError as error:
             result[name] = {"error": str(error)}
     if "deviation" in result["counter"]:
-        # Energy only rises: its spread is none of noise.
+        # Energy only rises: its spread is not noise.
         del result["counter"]["deviation"], result["counter"]["deviation_share"]
     emit(result)

@@ -9,14 +9,14 @@ import time
 from . import nvml
 
 REPEATS = 20
-RUN = "GPU_CHECK_RUN"  # a variable that all processes of one check have, and others do not
-LOOKS, BETWEEN_LOOKS = 3, 0.4  # at how busy the GPU is before any load of this check; s
-BUSY = 5  # per cent, more than a driver without work shows
+RUN = "GPU_CHECK_RUN"  # a variable that only processes of this check have
+LOOKS, BETWEEN_LOOKS = 3, 0.4  # measurements of the utilization before any load of this check; s
+BUSY = 5  # percent, more than a driver without work shows
 NONE_OF = {"nvmlDeviceGetGpuLockedClocks": "there is no such function: NVML does not tell which lock is in force"}
 
 
 def calls(gpu):
-    """(name, function) of the calls that are timed."""
+    """Returns (name, function) of the calls that are timed."""
     number, numbers = gpu.number, gpu.numbers
     found = [
         ("nvmlDeviceGetTotalEnergyConsumption", gpu.energy_mj),
@@ -39,7 +39,7 @@ def calls(gpu):
         ("nvmlDeviceGetMigMode", lambda: numbers("nvmlDeviceGetMigMode", 2)),
         ("nvmlDeviceGetPerformanceState", lambda: number("nvmlDeviceGetPerformanceState")),
         ("nvmlDeviceGetArchitecture", lambda: number("nvmlDeviceGetArchitecture")),
-        # 0 is NVML_RESTRICTED_API_SET_APPLICATION_CLOCKS; whether clocks may be locked, NVML does not tell.
+        # 0 is NVML_RESTRICTED_API_SET_APPLICATION_CLOCKS; NVML has no query for whether clocks may be locked.
         ("nvmlDeviceGetAPIRestriction application clocks", lambda: number("nvmlDeviceGetAPIRestriction", 0)),
     ]
     for scope, scope_id in nvml.SCOPES.items():
@@ -50,7 +50,7 @@ def calls(gpu):
 
 
 def timed(function):
-    """What it returns, or why it fails; and how long REPEATS calls take."""
+    """Returns the value or the error of a function, and the duration of REPEATS calls."""
     times, value, error = [], None, None
     for _ in range(REPEATS):
         begin = nvml.boottime_ns()
@@ -67,7 +67,7 @@ def timed(function):
 
 
 def settings(gpu):
-    """What could be set: the same after the check as before it."""
+    """Returns all settings: the same after the check as before it."""
     found = {}
     for name, arguments in (("nvmlDeviceGetPowerManagementLimit", ()), ("nvmlDeviceGetPersistenceMode", ())):
         try:
@@ -86,11 +86,11 @@ def name_of(pid):
         with open(f"/proc/{pid}/comm", encoding="utf-8", errors="replace") as file:
             return file.read().strip()
     except OSError:
-        return None  # of another user, or outside of this container
+        return None  # belongs to another user, or is outside of this container
 
 
 def is_own(pid):
-    """A process of this check, such as one that hangs in the driver and cannot be ended."""
+    """Returns whether it is a process of this check, such as one that hangs in the driver and cannot be ended."""
     mark = os.environ.get(RUN)
     try:
         with open(f"/proc/{pid}/environ", "rb") as file:
@@ -100,8 +100,8 @@ def is_own(pid):
 
 
 def others(gpu, looks=LOOKS):
-    """Who uses the GPU while this check does not: processes that NVML names, and how busy the GPU is, since a container does
-    not see the processes outside of it."""
+    """Returns who uses the GPU while this check does not: processes listed by NVML, and the utilization, since
+    processes outside of a container are not visible inside."""
     found = {"processes": [], "utilisation_percent": None, "error": None}
     try:
         found["processes"] = [{"pid": pid, "name": name_of(pid), "memory_bytes": memory} for pid, memory in gpu.processes()
@@ -117,7 +117,7 @@ def others(gpu, looks=LOOKS):
 
 
 def used_by_others(found):
-    """What `others` found, in words; None if nobody else uses the GPU."""
+    """Returns the result of `others` in words; None if nobody else uses the GPU."""
     if not found:
         return None
     if found["processes"]:
@@ -129,7 +129,7 @@ def used_by_others(found):
 
 
 def clock_list(gpu):
-    """Of each memory clock the graphics clocks, as first, last, number and steps."""
+    """Returns the graphics clocks for each memory clock, as first, last, number and steps."""
     clocks = {}
     for memory in gpu.list("nvmlDeviceGetSupportedMemoryClocks"):
         try:
@@ -144,14 +144,14 @@ def clock_list(gpu):
 
 
 def permissions():
-    """What this process might set, by what it is."""
+    """Returns what this process may be able to set, by its user and capabilities."""
     with open("/proc/self/status", encoding="utf-8") as file:
         effective = next(int(line.split()[1], 16) for line in file if line.startswith("CapEff:"))
     return {"root": os.geteuid() == 0, "CAP_SYS_ADMIN": bool(effective >> 21 & 1)}
 
 
 def devices(context):
-    """What `harpe devices` says; or why it says nothing, which loses nothing else."""
+    """Returns the output of `harpe devices`, or the reason for its failure, so that other results are kept."""
     try:
         said = subprocess.run([context["harpe"], "devices", "--json"], capture_output=True, text=True, timeout=15)
     except (OSError, subprocess.TimeoutExpired) as error:
@@ -161,7 +161,8 @@ def devices(context):
 
 
 def chosen_gpu(document):
-    """The NVIDIA GPU in `harpe devices` that this process would use, or None. A GPU that the user hides is never used."""
+    """Returns the NVIDIA GPU in `harpe devices` that this process would use, or None. A GPU that the user hides is
+    never used."""
     found = [gpu for gpu in (document or {}).get("gpus", []) if gpu["backend"] in ("nvml", "sim")]
     visible = (document or {}).get("visible_gpus") or []
     first = None if "CUDA_VISIBLE_DEVICES" in os.environ or not found else found[0]
@@ -169,7 +170,7 @@ def chosen_gpu(document):
 
 
 def run(context, emit):
-    """`emit` takes what is known so far, so that it lasts if a call hangs."""
+    """Calls `emit` with partial results, so that they are kept if a call hangs."""
     result = {**devices(context), "permissions": permissions(), "calls": {}}
     emit(result)
     library = nvml.Nvml()

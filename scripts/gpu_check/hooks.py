@@ -20,7 +20,7 @@ MICRO_BATCHES = 4
 
 
 class Tee:
-    """A TCP server that hands on to another, and keeps what clients send: the reports of ranks."""
+    """A TCP server that forwards to another, and records the clients' data: the reports of ranks."""
 
     def __init__(self, target):
         self._target, self._taken, self._lock = target, [], threading.Lock()
@@ -58,7 +58,7 @@ class Tee:
                 pass
 
     def bodies(self, ending):
-        """Bodies (JSON) of the requests whose path ends so."""
+        """Returns the bodies (JSON) of the requests whose path has this ending."""
         with self._lock:
             streams = [bytes(taken) for taken in self._taken]
         found = []
@@ -78,7 +78,7 @@ class Tee:
 
 
 class Server:
-    """harpe serve, with a tee before it."""
+    """harpe serve, behind a tee."""
 
     def __init__(self, context):
         self.process = subprocess.Popen([context["harpe"], "serve", "--tcp", "127.0.0.1:0", "--store", "none"],
@@ -107,12 +107,12 @@ def rank_command(rank, port, device, seconds, result):
 
 
 def environment(**variables):
-    # Both processes use the one GPU.
+    # Both processes use the same GPU.
     return {**os.environ, "LOCAL_RANK": "0", "HARPE_CLOCK_SOCKET": "", **variables}
 
 
 def run_pipeline(context, server, device, seconds):
-    """What the two ranks wrote, and why they did not write all."""
+    """Returns the results of the two ranks, and the reason if they are incomplete."""
     port, results, ranks = free_port(), [], []
     for rank in range(2):
         result = os.path.join(context["folder"], f"rank{rank}.json")
@@ -140,7 +140,7 @@ def run_pipeline(context, server, device, seconds):
 
 
 def times_beside_events(rank, reports):
-    """Reported times of instructions beside CUDA events around the same ones: medians over iterations."""
+    """Compares reported times of instructions with CUDA events around the same ones: medians over iterations."""
     first, last = rank["iterations"]
     by_iteration = {report["iteration"]: report for report in reports}
     table = {}
@@ -159,15 +159,15 @@ def times_beside_events(rank, reports):
 
 
 def energies(rank, reports):
-    """Energy by reports of one rank over the iterations of its window, beside the window."""
+    """Compares the energy in reports of one rank, over the iterations of its window, with the window."""
     first, last = rank["iterations"]
     inside = [report for report in reports if first <= report["iteration"] < last]
     sums = {"iterations_reported": len(inside), "iterations": last - first, "window_j": rank["window"]["joules"],
             "window_error_j": rank["window"]["error"], "window_s": rank["window"]["seconds"]}
-    # An iteration lasts to the begin of the next: that of the last one lies behind the window.
+    # An iteration lasts until the begin of the next one: the last one ends after the window.
     measured = [report for report in inside if report.get("energy_j") is not None and report["iteration"] < last - 1]
     if measured:
-        # The missing ones count by the mean of these.
+        # Missing iterations count with the mean of these.
         sums["iterations_j"] = sum(report["energy_j"] for report in measured) / len(measured) * (last - first)
         sums["iterations_error_j"] = sum(report.get("energy_error_j") or 0 for report in measured)
         sums["iterations_s"] = sum(report["time_s"] for report in measured) / len(measured) * (last - first)
@@ -185,7 +185,7 @@ def energies(rank, reports):
 
 
 def overhead(rank):
-    """The hook's cost, of an iteration and of an instruction."""
+    """Returns the cost of the hook, per iteration and per instruction."""
     if not rank.get("with_hook_s"):
         return None
     with_hook, without = statistics.median(rank["with_hook_s"]), statistics.median(rank["without_hook_s"])
@@ -195,10 +195,11 @@ def overhead(rank):
 
 
 def run_profile_measure(context, device, seconds):
-    """`harpe profile measure` on the same pipeline at the clock that the GPU has: none is set, and no agent is asked."""
+    """Runs `harpe profile measure` on the same pipeline at the GPU's current clock: no clock is set, and no agent is
+    used."""
     out, port = os.path.join(context["folder"], "profile.csv"), free_port()
     words = [rank_command(rank, port, device, seconds, os.path.join(context["folder"], f"profiled{rank}.json")) for rank in range(2)]
-    # The command ends it once the profile is measured.
+    # The command sends SIGTERM once the profile is measured.
     code = ("import json, signal, subprocess, sys; ranks = [subprocess.Popen(words) for words in json.loads(sys.argv[1])]; "
             "signal.signal(signal.SIGTERM, lambda *_: [rank.terminate() for rank in ranks]); "
             "sys.exit(max(abs(rank.wait()) for rank in ranks))")

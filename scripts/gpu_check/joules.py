@@ -16,16 +16,17 @@ KINDS = ("begins", "ends", "inside", "square", "anywhere")
 PER_CELL = 24
 SEED = 20261128
 LEAD, TAIL = 1.2, 1.2  # s of readings that a window needs before and after it
-# s without a reading, on a machine whose cores are all taken: Harpe reads each 20 ms, and is not judged where it could not.
+# s without a reading, if all cores are busy: Harpe reads every 20 ms, and is not judged if it could not.
 LONGEST_GAP = 0.04
-READ_AROUND = 0.6  # s around a window that it is judged by
-LONG = 2.0  # s: windows by which a bias is judged
-# s that loads may take; what was recorded meanwhile is written and judged after that.
+READ_AROUND = 0.6  # s around a window whose readings are used to judge it
+LONG = 2.0  # s: windows used to judge a bias
+# s that loads may take; recorded data is written and judged after that.
 LONGEST_LOADS = 115
 
 
 def record(context, folder):
-    """Runs the loads, measured by harpe run, beside the recorder. (loads document, Recording, harpe run's report)"""
+    """Runs the loads under harpe run, with the recorder in parallel. Returns (loads document, Recording, harpe run's
+    report, failure)."""
     samples, loads, report = (os.path.join(folder, name) for name in ("samples.csv.xz", "loads.json", "run.json"))
     seconds = LONGEST_LOADS * max(context["scale"], 0.4)
     reader = subprocess.Popen([sys.executable, "-m", "gpu_check.recorder", context["uuid"], samples, str(seconds)],
@@ -57,7 +58,7 @@ def record(context, folder):
 
 
 def candidates(kind, length, loads, counter, generator):
-    """Windows (begin, end) of that kind and length, s, as many as PER_CELL."""
+    """Returns windows (begin, end) of that kind and length, s, at most PER_CELL."""
     pieces = reference.busy_pieces(loads)
     steady = [(begin, end) for begin, end, load in pieces if not load.get("waves_ns")]
     slow = [(begin, end) for begin, end, load in pieces if load.get("hertz", 9) <= 1]
@@ -92,7 +93,7 @@ def packed(rows, unit):
 
 
 class Estimator:
-    """Harpe's own, over a recording."""
+    """Harpe's own estimator, applied to a recording."""
 
     def __init__(self, recording, highest_w):
         from harpe import _client
@@ -104,14 +105,14 @@ class Estimator:
         self._highest = highest_w or 0.0
 
     def __call__(self, windows, settles):
-        """(J, half of the 95 % interval, source) of each."""
+        """Returns (J, half of the 95 % interval, source) of each window."""
         spans = b"".join(struct.pack("<qq", round(begin * 1e9), round(end * 1e9)) for begin, end in windows)
         answers = self._measure(self._counter, self._power, self._is_average, self._highest, spans, settles, SEED)
         return [(joules, error, source) for joules, error, _, _, source, _, _ in answers]
 
 
 def judged(estimates, truths):
-    """Coverage, bias and width. `truths`: (J, doubt J, least J, most J)."""
+    """Returns coverage, bias and width. `truths`: (J, doubt J, least J, most J)."""
     known = [(joules, error, *truth) for (joules, error, _), truth in zip(estimates, truths)
              if joules is not None and error is not None and truth[0] > 0]
     if not known:
@@ -131,7 +132,7 @@ def judged(estimates, truths):
 
 
 def truth_of(rows):
-    """Energy between two moments by a simulation's own account; None of a real GPU."""
+    """Returns a function for the true energy between two moments of a simulation; None for a real GPU."""
     if len(rows) < 100:
         return None
     import bisect
@@ -146,7 +147,7 @@ def truth_of(rows):
 
 
 class Gaps:
-    """Times in which the recorder read nothing."""
+    """Times without a reading of the recorder."""
 
     def __init__(self, rows):
         self._gaps = [(a[1] / 1e9, b[0] / 1e9) for a, b in zip(rows, rows[1:]) if b[0] - a[1] > LONGEST_GAP * 1e9]
@@ -159,7 +160,7 @@ class Gaps:
 
 
 def draw_windows(estimator, counter, profile, loads, truth, gaps):
-    """One row for each kind and length, and the single windows for the picture."""
+    """Returns one row for each kind and length, and the single windows for the picture."""
     generator, rows, points = random.Random(SEED), [], []
     for kind in KINDS:
         for length in LENGTHS:
@@ -188,7 +189,7 @@ def draw_windows(estimator, counter, profile, loads, truth, gaps):
 
 
 def load_rows(document, counter, recording, rows):
-    """Each load with its power by counter and by power readings, its clock and why it was held back."""
+    """Returns each load with its power by counter and by power readings, its clock and its throttle reasons."""
     table = []
     for load in document["loads"]:
         begin, end = load["begin_ns"] / 1e9, load["end_ns"] / 1e9
@@ -217,7 +218,7 @@ def load_rows(document, counter, recording, rows):
 
 
 def long_windows(estimator, counter, profile, loads, rows, truth):
-    """Harpe beside the counter and the integrated power readings, over each load and over all."""
+    """Compares Harpe with the counter and the integrated power readings, over each load and over all."""
     spans = [(load["name"], load["begin_ns"] / 1e9, load["end_ns"] / 1e9) for load in loads if not load.get("error")]
     if spans:
         spans.append(("all", spans[0][1], spans[-1][2]))
@@ -240,13 +241,13 @@ def long_windows(estimator, counter, profile, loads, rows, truth):
 
 
 def run_beside(report, counter, profile, uuid):
-    """What harpe run said of all loads as they ran, beside the counter of the independent reader over the same time."""
+    """Compares harpe run's report of all loads with the counter of the independent reader over the same time."""
     if not report:
         return None
     device = next((one for one in report.get("devices", []) if one.get("uuid") == uuid), None)
     if device is None:
         return {"report": report}
-    # Between the clock on the wall, which the report has, and that of the readings.
+    # Offset between the wall clock of the report and the clock of the readings.
     import time
     off = time.time() - nvml.boottime_ns() / 1e9
     begin = report["started_at"] - off
@@ -298,7 +299,7 @@ def run(context, emit):
 
 
 def trace(rows, counter):
-    """For the picture: (s, W) of the counter from step to step, and of power readings, thinned."""
+    """Returns data for the picture: (s, W) of the counter from step to step, and of power readings, thinned."""
     thin = lambda points, most=1500: points[::max(1, len(points) // most)]  # noqa: E731
     start = rows["start"]
     found = {name: thin([[round(late - start, 3), round(watts, 1)] for late, watts in sensors.updates(rows[sensor])])

@@ -14,10 +14,10 @@ from . import nvml
 
 BETWEEN = 1.2  # s without load
 CALIBRATION = 0.3  # s
-BATCH = 0.02  # s of work that is queued at once
-# Hz; none in step with sensors that measure each 100 ms, which would see the same part of a wave each time.
+BATCH = 0.02  # s of work queued at once
+# Hz; not in step with sensors that measure every 100 ms, which would always see the same part of a wave.
 SQUARES = (1, 3, 7, 11, 19)
-# (name, seconds, activity of a simulated GPU or None: PyTorch alone can)
+# (name, seconds, activity of a simulated GPU, or None if only PyTorch can run it)
 STEADY = (("matmul", 6, 1.0), ("copy", 5, 0.5), ("mixed", 5, 0.7), ("spin", 4, 0.15))
 TRAINING = (("training", 8), ("forward", 4), ("backward", 4))
 SQUARE_SECONDS = 5
@@ -26,11 +26,11 @@ now = nvml.boottime_ns
 
 
 class NoCuda(RuntimeError):
-    """Of what needs a CUDA device in PyTorch."""
+    """Raised by loads that need a CUDA device in PyTorch."""
 
 
 def cuda():
-    """torch, on whose first CUDA device work can run."""
+    """Returns torch, if work can run on its first CUDA device."""
     try:
         import torch
     except ImportError as error:
@@ -43,7 +43,7 @@ def cuda():
 
 
 class SimulatedLoads:
-    """Activity of a simulated GPU."""
+    """Loads as activity of a simulated GPU."""
 
     kind = "simulated"
 
@@ -69,7 +69,7 @@ class SimulatedLoads:
 
 
 class CudaLoads:
-    """PyTorch's kernels on the first CUDA device."""
+    """Loads as PyTorch's kernels on the first CUDA device."""
 
     kind = "cuda"
 
@@ -100,7 +100,7 @@ class CudaLoads:
         self.torch.cuda._sleep(2_000_000)
 
     def _calibrate(self, operation):
-        """Seconds of one operation, by as many as CALIBRATION allows."""
+        """Returns the seconds of one operation, from as many as CALIBRATION allows."""
         count, taken = 2, 0.0
         while count <= 64 and taken < CALIBRATION:
             self.torch.cuda.synchronize()
@@ -113,7 +113,8 @@ class CudaLoads:
         return one
 
     def _run(self, operation, one, seconds):
-        """Batches, of which one is always queued, so that the GPU does not wait for this process; seconds by the device."""
+        """Runs batches, of which one is always queued, so that the GPU does not wait for this process. Returns seconds
+        measured by the device."""
         batch = max(1, round(BATCH / one))
         first, last = (self.torch.cuda.Event(enable_timing=True) for _ in range(2))
         begin, count, waits = now(), 0, []
@@ -146,7 +147,7 @@ class CudaLoads:
     def training(self, name, seconds):
         from .transformer import TrainingSteps
         if self._steps is None:
-            # In 80 GB there is room for a step that keeps a large GPU busy.
+            # 80 GB have room for a step that keeps a large GPU busy.
             is_large = self.torch.cuda.mem_get_info()[0] > 24 << 30
             self._steps = TrainingSteps(self.torch) if is_large else TrainingSteps(self.torch, blocks=4, width=1024, batch=2, length=512)
         operation = getattr(self._steps, name)
@@ -154,7 +155,8 @@ class CudaLoads:
 
 
 def run(loads, scale, save):
-    """Runs the loads in turn. The entry of a load that fails has its error. `save` takes the entries after each load."""
+    """Runs the loads in turn. The entry of a failed load has its error. Calls `save` with the entries after each
+    load."""
     done = [{"name": "idle", "begin_ns": now()}]
     time.sleep(IDLE_SECONDS * max(scale, 0.5))
     done[0]["end_ns"] = now()
@@ -174,7 +176,7 @@ def run(loads, scale, save):
         waves, begin, half = [], now(), 0.5 / hertz
         count = max(3, round(SQUARE_SECONDS * scale * hertz))
         for wave in range(count):
-            # On a slow GPU one product is longer than half a wave.
+            # On a slow GPU one product takes longer than half a wave.
             if now() - begin > 2 * SQUARE_SECONDS * scale * 1e9 and len(waves) >= 3:
                 break
             time.sleep(max(0.0, begin / 1e9 + 2 * half * wave - now() / 1e9))

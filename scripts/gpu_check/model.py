@@ -5,11 +5,11 @@ import io
 import json
 import subprocess
 
-# Names of drivers, and of the model for that card; the first that fits.
+# Parts of driver names, and the model for that card; the first match counts.
 MODELS = (("GB200", "gb200"), ("B200", "b200-sxm"), ("H200", "h200-sxm"), ("H100 PCIe", None), ("H100 NVL", None),
           ("H100", "h100-sxm"), ("A100-SXM", "a100-sxm"), ("A100-PCIE", "a100-pcie"), ("A100 80GB PCIe", "a100-pcie"),
           ("A40", "a40"), ("L40S", "l40s"), ("RTX 4090", "rtx-4090"))
-# Loads that the model is meant for: computations of training.
+# Loads that the model covers: computations of training.
 BUSY = ("matmul", "training", "forward", "backward")
 
 
@@ -25,14 +25,14 @@ def harpe(context, *arguments):
 
 
 def power_by_clock(context, model):
-    """{MHz: W} of a computation, by the profile that harpe synth makes of the model."""
+    """Returns {MHz: W} of a computation, from the profile that harpe synth makes of the model."""
     text = harpe(context, "synth", "--gpu", model, "--stages", "1", "--noise", "0")
     rows = csv.DictReader(io.StringIO("".join(line for line in text.splitlines(True) if not line.startswith("#"))))
     return {int(row["frequency"]): float(row["energy"]) / float(row["time"]) for row in rows if row["instruction"] == "forward"}
 
 
 def at_clock(powers, mhz):
-    """W at that clock, between those that the model has; None outside of them."""
+    """Returns W at that clock, interpolated between the model's clocks; None outside of them."""
     clocks = sorted(powers)
     if not clocks or not clocks[0] <= mhz <= clocks[-1]:
         return None

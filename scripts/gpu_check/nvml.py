@@ -12,7 +12,7 @@ UNSIGNED_INT, UNSIGNED_LONG_LONG = 1, 3
 
 
 class NvmlError(RuntimeError):
-    """A call failed; `code` is NVML's."""
+    """A failed call; `code` is NVML's."""
 
     def __init__(self, code, text):
         super().__init__(text)
@@ -25,7 +25,7 @@ class _Value(ctypes.Union):
 
 
 class _Process(ctypes.Structure):
-    # Of nvmlDeviceGetComputeRunningProcesses_v2 and _v3.
+    # The struct of nvmlDeviceGetComputeRunningProcesses_v2 and _v3.
     _fields_ = [("pid", ctypes.c_uint), ("memory", ctypes.c_ulonglong), ("gpu_instance", ctypes.c_uint),
                 ("compute_instance", ctypes.c_uint)]
 
@@ -36,12 +36,12 @@ class _FieldValue(ctypes.Structure):
 
 
 def boottime_ns():
-    """The clock of Harpe's figures."""
+    """Returns the time on the clock that Harpe uses."""
     return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
 
 
 class Nvml:
-    """NVML, started. `library` is a file name for the loader."""
+    """An initialized NVML. `library` is a file name for the loader."""
 
     def __init__(self, library=None):
         library = library or os.environ.get("GPU_CHECK_NVML") or "libnvidia-ml.so.1"
@@ -60,7 +60,7 @@ class Nvml:
             raise NvmlError(code, self.text(code))
 
     def call(self, name, *arguments):
-        """NVML's code; of a function that this driver lacks, the code for that."""
+        """Returns NVML's code, or FUNCTION_NOT_FOUND if this driver lacks the function."""
         if not name.startswith(("nvmlDeviceGet", "nvmlSystemGet")):
             raise ValueError(f"{name} does not only read")
         try:
@@ -92,7 +92,7 @@ class NvmlGpu:
         self._energy = getattr(nvml._library, "nvmlDeviceGetTotalEnergyConsumption", None)
 
     def number(self, name, *arguments):
-        """What a function writes into an unsigned int."""
+        """Returns the unsigned int that a function writes."""
         self.nvml.check(self.nvml.call(name, self.handle, *arguments, ctypes.byref(self._number)))
         return self._number.value
 
@@ -110,7 +110,7 @@ class NvmlGpu:
         return list(values[:count.value])
 
     def processes(self, most=256):
-        """(pid, bytes of its memory) of the processes that compute on the GPU, as far as this one may see them."""
+        """Returns (pid, bytes of its memory) of the processes that compute on the GPU and are visible to this one."""
         code = FUNCTION_NOT_FOUND
         for version in ("_v3", "_v2"):
             count, found = ctypes.c_uint(most), (_Process * most)()
@@ -144,7 +144,8 @@ class NvmlGpu:
 
 
 def power_readers(gpu):
-    """The functions that read instant and average power in mW, None where there are none, and the scope of instant power."""
+    """Returns functions that read instant and average power in mW, None if unavailable, and the scope of instant
+    power."""
     instant = average = scope = None
     for name, number in (("gpu", 0), ("module", 1)):
         try:

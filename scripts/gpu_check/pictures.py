@@ -17,12 +17,12 @@ svg text { font-size: 12px; fill: var(--soft); }
 
 
 def inline(drawing):
-    """An SVG within a page, which has the palette."""
+    """Returns an SVG for a page that has the palette."""
     return drawing.replace("<style></style>", f"<style>{STYLE}</style>", 1)
 
 
 def standalone(drawing, palette):
-    """An SVG of its own file, with colours."""
+    """Returns an SVG for a separate file, with colours."""
     return drawing.replace("<style></style>", f"<style>{palette}\n{STYLE}</style>", 1)
 
 
@@ -38,7 +38,7 @@ def text(x, y, words, anchor="middle"):
 
 
 def ticks(highest, about=6):
-    """Round numbers from 0 up to that."""
+    """Returns round numbers from 0 to `highest`."""
     step = 10 ** len(str(int(max(highest, 1) / about)))
     step = next(step / part for part in (1, 2, 4, 5, 10) if highest / (step / part) >= about - 2 or part == 10)
     found, value = [], 0.0
@@ -49,7 +49,7 @@ def ticks(highest, about=6):
 
 
 def power(result, is_simulated):
-    """Power over time by counter and power readings, over the loads."""
+    """Draws power over time by counter and power readings, with the loads."""
     trace, height, bottom = result.get("trace") or {}, 380, 44
     points = [point for series in trace.values() for point in series]
     if not points:
@@ -64,7 +64,7 @@ def power(result, is_simulated):
         left, right = x(load["begin_s"]), x(load["end_s"])
         parts.append(f'<rect class="load" x="{left:.1f}" y="{TOP + 30}" width="{max(1, right - left):.1f}" '
                      f'height="{height - bottom - TOP - 30}"/>')
-        # Names by turns on two lines, since short loads stand close.
+        # Names alternate between two lines, since short loads are close together.
         parts.append(text((left + right) / 2, TOP + 10 + 14 * (row % 2), load["name"].replace("square ", "")))
         row += 1
     for value in ticks(highest):
@@ -81,7 +81,7 @@ def power(result, is_simulated):
 
 
 def windows(result, is_simulated):
-    """How far each window's estimate is from the counter, in its own error bars."""
+    """Draws the difference between each window's estimate and the counter, in units of its error bar."""
     points, height, bottom = result.get("points") or [], 350, 60
     if not points:
         return None
@@ -99,7 +99,7 @@ def windows(result, is_simulated):
         parts.append(text(LEFT + column * (i + 0.5), height - bottom + 16, f"{length:g} s"))
         parts.append(text(LEFT + column * (i + 0.5), height - bottom + 32, f"{held} of {len(of_length)} held"))
         for j, point in enumerate(of_length):
-            # Kinds side by side within a column.
+            # Kinds are next to each other within a column.
             place = (kinds.index(point[0]) + (j % 24) / 24) / len(kinds)
             name = "held" if abs(point[2]) <= point[3] else "missed"
             parts.append(f'<circle class="{name}" cx="{LEFT + column * (i + 0.08 + 0.84 * place):.1f}" cy="{y(point[2] / point[3]):.1f}" r="2.6"/>')
@@ -107,7 +107,7 @@ def windows(result, is_simulated):
 
 
 def draw(document):
-    """{file: (section, SVG, caption)}"""
+    """Returns {file: (section, SVG, caption)}."""
     result = (document["sections"].get("joules") or {}).get("result") or {}
     found = {}
     if drawing := power(result, document["simulated"]):

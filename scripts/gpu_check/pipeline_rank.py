@@ -14,13 +14,13 @@ import time
 
 MICRO_BATCHES, STAGES = 4, 2
 WARM_UP = 3
-ROUNDS = 4  # of iterations with the hook and without, by turns
+ROUNDS = 4  # of iterations with and without the hook, alternating
 CALLS = 2000
 MOST_HELD = 64  # sends
 
 
 def stage_through_host(torch, dist):
-    """Has dist send and receive tensors by copies on the host."""
+    """Makes dist send and receive tensors through copies on the host."""
     send, receive = dist.isend, dist.irecv
     send_objects, receive_objects = dist.send_object_list, dist.recv_object_list
     held = []
@@ -31,18 +31,18 @@ def stage_through_host(torch, dist):
 
         def wait(self, *arguments):
             done = self._work.wait(*arguments)
-            # Of a leaf that wants a gradient, too, as the buffers of some versions are.
+            # Also valid for a leaf that requires a gradient, like the buffers of some versions.
             self._tensor.data.copy_(self._copy)
             return done
 
         def is_completed(self):
             return self._work.is_completed()
 
-    # Tensors on a CPU take the same way, so that tests do.
+    # CPU tensors use the same path, so that tests cover it.
     def isend(tensor, *arguments, **keywords):
         copy = tensor.detach().cpu()
         work = send(copy, *arguments, **keywords)
-        # Some versions forget the works of sends, and gloo cancels what is forgotten.
+        # Some versions drop the handles of sends, and gloo cancels dropped sends.
         held.append((copy, work))
         del held[:-MOST_HELD]
         return work
@@ -52,7 +52,7 @@ def stage_through_host(torch, dist):
         return Received(receive(copy, *arguments, **keywords), tensor, copy)
 
     class All:
-        """Several works as one."""
+        """Several works combined."""
 
         def __init__(self, works):
             self._works = works
@@ -64,7 +64,7 @@ def stage_through_host(torch, dist):
             return all(work.is_completed() for work in self._works)
 
     def batch(operations):
-        # Before PyTorch 2.7 tensors of a GPU would be coalesced, which gloo cannot.
+        # PyTorch before 2.7 would coalesce GPU tensors, which gloo does not support.
         return [All([one.op(one.tensor, one.peer, group=one.group, tag=one.tag) for one in operations])]
 
     def on_host(function):
@@ -76,7 +76,7 @@ def stage_through_host(torch, dist):
 
 
 class Events:
-    """CUDA events of this check's own around the computations of a stage; on a CPU, times of the calls."""
+    """CUDA events of this check around the computations of a stage; on a CPU, times of the calls."""
 
     def __init__(self, torch, device, schedule, stage):
         self._torch, self._device, self.on = torch, device, False
@@ -113,7 +113,7 @@ class Events:
         return call
 
     def taken(self):
-        """{kind: s} of the spans since the last call."""
+        """Returns {kind: s} of the spans since the last call."""
         sums = {}
         for kind, begin, end in self.spans:
             seconds = end - begin if isinstance(begin, float) else begin.elapsed_time(end) / 1000
@@ -123,7 +123,7 @@ class Events:
 
 
 def call_times(torch, client, device):
-    """s of one call around an instruction, the stream followed: medians and the 99th percentile."""
+    """Returns the s of one call around an instruction, with the stream followed: medians and the 99th percentile."""
     from harpe.hooks import FORWARD
     from harpe.streams import recorder_for
     if device.type == "cuda":
@@ -169,12 +169,12 @@ def main():
     stage_through_host(torch, dist)
     large = device.type == "cuda"
     width, length, batch, kind = (2048, 512, 4, torch.bfloat16) if large else (64, 16, 2, torch.float32)
-    # The second stage does more, so that the first one waits.
+    # The second stage has more work, so that the first one waits.
     module = stack(torch, 2 + rank if large else 1 + rank, width, 8, device, kind)
     try:
         stage = pipelining.PipelineStage(module, rank, STAGES, device)
     except TypeError:
-        # Before PyTorch 2.6 it does not find out shapes by itself.
+        # PyTorch before 2.6 does not infer shapes.
         stage = pipelining.PipelineStage(module, rank, STAGES, device,
                                          input_args=(torch.empty(batch, length, width, device=device, dtype=kind),))
     schedule = pipelining.Schedule1F1B(stage, MICRO_BATCHES, loss_fn=lambda out, target: (out - target).float().square().mean())
@@ -182,7 +182,7 @@ def main():
     data = torch.randn(batch * MICRO_BATCHES, length, width, device=device, dtype=kind)
 
     def iterate(count):
-        """Seconds of each of `count` iterations, by the host, which waits for the device after each."""
+        """Returns the seconds of each of `count` iterations on the host, which waits for the device after each."""
         times = []
         for _ in range(count):
             begin = time.perf_counter()
@@ -197,7 +197,7 @@ def main():
         return times
 
     def together(value):
-        """The first rank's number, on both."""
+        """Returns the first rank's number on both ranks."""
         number = torch.tensor([value], dtype=torch.float64)
         dist.broadcast(number, 0)
         return float(number.item())
@@ -205,7 +205,7 @@ def main():
     iterate(WARM_UP)
     one = together(statistics.median(iterate(3)))
     count = max(4, int(seconds / 2 / one / (ROUNDS + 1)))
-    # It announces itself before the iterations that are compared.
+    # The client registers before the iterations that are compared.
     attached = harpe.torch_pipelining.attach(schedule, clock_socket="")
     client = attached.client
     iterate(2)
@@ -216,7 +216,7 @@ def main():
     by_events, result = [], {"torch": torch.__version__, "registered": registered}
 
     def save(**known):
-        """What is known so far, so that it lasts where the other stage, or the time, fails."""
+        """Saves partial results, so that they are kept if the other stage fails or time runs out."""
         result.update(known, events=client.events(), counts=client.counts()._asdict())
         with open(result_file + ".new", "w", encoding="utf-8") as file:
             json.dump(result, file)
@@ -235,7 +235,7 @@ def main():
     with_hook, without_hook = [], []
     for _ in range(ROUNDS):
         with_hook += iterate(count)
-        # Its client lives on; only the hook is taken off and put on.
+        # The client stays alive; only the hook is removed and added again.
         attached.detach()
         without_hook += iterate(count)
         attached = harpe.torch_pipelining.attach(schedule, client)

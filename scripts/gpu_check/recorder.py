@@ -16,19 +16,19 @@ import time
 
 from . import nvml
 
-# Sensors by the names of the columns; mJ, mW, MHz, bits.
+# Sensors, named like the columns; mJ, mW, MHz, bits.
 COUNTER, INSTANT, AVERAGE, CLOCK, MEMORY_CLOCK, REASONS, TEMPERATURE, TRUTH = SENSORS = (
     "counter_mj", "instant_mw", "average_mw", "clock_mhz", "memory_clock_mhz", "reasons", "temperature_c", "truth_mj")
-HIGHEST_RATE = 1000  # rounds a second, so that 90 s fit into the file
-PRIORITY = -15  # of this process: a reader that waits for a core leaves gaps
+HIGHEST_RATE = 1000  # rounds per second, so that 90 s fit into the file
+PRIORITY = -15  # of this process: if the reader waits for a core, it leaves gaps
 SLOW_EVERY = 50  # rounds between readings of clocks, reasons and temperature
 AVERAGE_EVERY = 5
-LONGEST_CALL = 5  # s of the driver, after the end of the loads
-MOST_FAILURES = 200  # in a row, of one sensor
+LONGEST_CALL = 5  # s that a driver call may take after the end of the loads
+MOST_FAILURES = 200  # consecutive failures of one sensor
 
 
 class Recording:
-    """Of each sensor: begin and end of each call (ns, CLOCK_BOOTTIME), and its value."""
+    """For each sensor: begin and end of each call (ns, CLOCK_BOOTTIME), and its value."""
 
     def __init__(self):
         self.begin = {name: array.array("q") for name in SENSORS}
@@ -48,7 +48,7 @@ class Recording:
         return min((times[0] for times in self.begin.values() if times), default=0)
 
     def write(self, path):
-        """CSV, compressed: sensor, begin of the call in us since the first, its length in us, value."""
+        """Writes compressed CSV: sensor, begin of the call in us since the first, its length in us, value."""
         start = self.start()
         with lzma.open(path, "wt", preset=2) as file:
             file.write("# " + json.dumps({"format": "harpe.gpu_samples/1", "simulated": bool(self.value[TRUTH]), "start_ns": start,
@@ -74,7 +74,7 @@ class Recording:
 
 
 def truth_reader():
-    """Of a simulated GPU: what was used, in mJ; None on a real one."""
+    """Returns a function for the true energy of a simulated GPU, in mJ; None for a real one."""
     try:
         import harpe_sim
         harpe_sim.truth(0)
@@ -84,7 +84,7 @@ def truth_reader():
 
 
 def readers(gpu):
-    """(sensor, function, every how many rounds) of what this GPU has."""
+    """Returns (sensor, function, number of rounds per reading) of this GPU's sensors."""
     instant, average, _ = nvml.power_readers(gpu)
     candidates = [
         (COUNTER, gpu.energy_mj, 1),
@@ -109,7 +109,7 @@ def readers(gpu):
 
 
 def record(gpu, recording, ended, most=float("inf")):
-    """Until `ended()` holds, or for `most` seconds."""
+    """Records until `ended()` is true, or for `most` seconds."""
     sensors, failures = readers(gpu)
     recording.failures.update(failures)
     in_row = dict.fromkeys(SENSORS, 0)
@@ -137,7 +137,7 @@ def record(gpu, recording, ended, most=float("inf")):
         if ahead > 0:
             time.sleep(ahead / 1e9)
         else:
-            start -= ahead  # slower than that: as fast as the driver answers
+            start -= ahead  # slower than intended: then as fast as the driver responds
 
 
 def main():
@@ -153,7 +153,7 @@ def main():
         sys.stdin.readline()
         asked.set()
         if not done.wait(LONGEST_CALL):
-            # A call hangs and cannot be ended: what was read before it is kept.
+            # A call hangs and cannot be ended: earlier readings are kept.
             recording.failures["driver"] = f"a call did not return within {LONGEST_CALL} s"
             recording.write(path)
             os._exit(0)

@@ -7,14 +7,14 @@ known sum is spread as the loads ran, whose edges this check knows and Harpe doe
 import bisect
 import statistics
 
-MARGIN = 0.35  # s after an edge until power is steady
+MARGIN = 0.35  # s after an edge until power is constant
 
 
 class Profile:
-    """Power over time as the loads ran, piecewise constant, in W; only its shape within a step matters."""
+    """Power over time by the loads, piecewise constant, in W; only its shape within a step matters."""
 
     def __init__(self, pieces, otherwise):
-        """`pieces`: (begin, end, W), in s, in order and apart."""
+        """`pieces`: (begin, end, W), in s, in order, with gaps."""
         self.times, self.levels, self.sums = [float("-inf")], [otherwise], [0.0]
         self.origin = pieces[0][0] if pieces else 0.0
         for begin, end, watts in pieces:
@@ -28,13 +28,13 @@ class Profile:
         self.levels.append(watts)
 
     def integral(self, time):
-        """Of power from some origin to `time`, J."""
+        """Returns the integral of power from a fixed origin to `time`, J."""
         i = bisect.bisect_right(self.times, time) - 1
         return self.sums[i] + self.levels[i] * (time - max(self.times[i], self.origin))
 
 
 class Counter:
-    """A recording's counter: steps, and energy at any moment between the first and the last."""
+    """The counter of a recording: its steps, and the energy at any moment between the first and the last."""
 
     def __init__(self, rows):
         """`rows`: (begin ns, end ns, mJ)."""
@@ -58,7 +58,8 @@ class Counter:
         return self.joules[i] + share * (self.joules[i + 1] - self.joules[i])
 
     def between(self, begin, end, profile):
-        """(J, J that readings leave open at the edges, least J, most J); the last two hold whatever power did in a step."""
+        """Returns (J, uncertainty in J from the readings at the edges, least J, most J). The last two are bounds for
+        any power within a step."""
         first, last = bisect.bisect_right(self.times, begin) - 1, bisect.bisect_right(self.times, end) - 1
         doubt = 0.0
         for i in (first, last):
@@ -69,7 +70,7 @@ class Counter:
                 self.joules[last + 1] - self.joules[first])
 
     def mean_power(self, begin, end):
-        """From step to step within, W; None where fewer than three are."""
+        """Returns the power between the first and the last step inside, W; None for fewer than three steps."""
         first, last = bisect.bisect_left(self.times, begin), bisect.bisect_right(self.times, end) - 1
         if last - first < 2:
             return None
@@ -77,7 +78,7 @@ class Counter:
 
 
 def busy_pieces(loads):
-    """(begin, end, load) of each time in which a load ran, s."""
+    """Returns (begin, end, load) of each time in which a load ran, s."""
     pieces = []
     for load in loads:
         if load.get("error") or load["name"] == "idle":
@@ -88,7 +89,7 @@ def busy_pieces(loads):
 
 
 def profile_of(counter, loads):
-    """The profile of the loads, its levels by the counter."""
+    """Returns the profile of the loads, with levels from the counter."""
     pieces = busy_pieces(loads)
     quiet = [counter.mean_power(a[1] + MARGIN, b[0]) for a, b in zip(pieces, pieces[1:]) if b[0] - a[1] > 2 * MARGIN]
     quiet = [watts for watts in quiet if watts]
@@ -103,7 +104,7 @@ def profile_of(counter, loads):
 
 
 def held_mean(rows, begin, end):
-    """Mean of a sensor that holds its value from reading to reading, in its own unit; None without readings."""
+    """Returns the mean of a sensor that holds its value between readings, in its own unit; None without readings."""
     times = [(row[0] + row[1]) / 2e9 for row in rows]
     first, last = bisect.bisect_left(times, begin), bisect.bisect_right(times, end)
     if last - first < 2:

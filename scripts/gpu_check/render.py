@@ -16,17 +16,17 @@ from . import pictures
 SIMULATED = "Simulated GPU: no figure here is a measurement."
 TITLES = {"driver": "The driver", "counter": "Counter and power readings", "joules": "Joules", "hooks": "Hooks", "model": "The model"}
 OTHERS = "Other processes used the GPU ({}): figures with a star include what they did."
-MEASURED = ("counter", "joules", "hooks", "model")  # sections whose figures that changes
+MEASURED = ("counter", "joules", "hooks", "model")  # sections whose figures are affected
 BEGIN, END = "<!-- gpu_check: begin -->", "<!-- gpu_check: end -->"
-# Texts, unlike the figures of other pages' tables.
+# Text cells, unlike the figures in tables of other pages.
 CELLS = ".said td, .said th[scope=row], .said thead th { white-space: normal; text-align: left; vertical-align: top; max-width: 60ch; }"
-# What Harpe takes for granted until it has learnt otherwise; docs/measuring.md and docs/client.md.
+# Harpe's assumptions until it has measured; docs/measuring.md and docs/client.md.
 COUNTER_STEP, SENSOR_STEP, AVERAGE_WINDOW, HELD = 0.1, 0.1, 1.0, 0.95
 CALL_P99 = 0.5e-6
 
 
 def number(value, digits=3):
-    """A figure with so many significant digits."""
+    """Returns a figure with that many significant digits."""
     if value is None:
         return "?"
     if value == 0:
@@ -57,7 +57,7 @@ def joules(value, error=None):
     return f"{text} J" if error is None else f"{text} ± {number(error, 2)} J"
 
 
-# --- Rows: (what, measured, what Harpe's model or bar says) ---------------------------------------
+# --- Rows: (quantity, measured, Harpe's model or bar) ---------------------------------------------
 
 
 def driver_rows(result, document):
@@ -165,7 +165,7 @@ def joules_rows(result, _):
 
 
 def window_rows(rows):
-    """Each length, over all kinds of windows and by kind."""
+    """Yields rows for each length, over all kinds of windows and by kind."""
     for length in sorted({row["length_s"] for row in rows}):
         found = [row for row in rows if row["length_s"] == length and row.get("settled")]
         count = sum(row["settled"]["windows"] for row in found)
@@ -237,7 +237,7 @@ ROWS = {"driver": driver_rows, "counter": counter_rows, "joules": joules_rows, "
 
 
 def rows_of(document):
-    """(section, what, measured, model or bar) of all sections; of one that failed, why."""
+    """Returns (section, quantity, measured, model or bar) of all sections, or the reason if a section failed."""
     shared = bool(document.get("used_by_others"))
     for name, section in document["sections"].items():
         star = "* " if shared and name in MEASURED else ""
@@ -281,7 +281,7 @@ def table(document):
 
 
 def page_frame():
-    """examples/page_frame.py, which lies beside this file in the archive."""
+    """Returns examples/page_frame.py, which is next to this file in the archive."""
     here = pathlib.Path(__file__).resolve().parent
     for path in (here / "page_frame.py", here.parent.parent / "examples" / "page_frame.py"):
         if path.exists():
@@ -325,7 +325,7 @@ def write_page(document, out):
 
 
 def markdown(document):
-    """For docs/validation.md: coverage, loads, hooks, as tables."""
+    """Returns tables for docs/validation.md: coverage, loads, hooks."""
     lines = [f"### {document['gpu']['name'] if document['gpu'] else 'No GPU'}", "",
              f"{heading(document)}; {document['seconds']:.0f} s. Nothing was set." + (f" **{SIMULATED}**" if document["simulated"] else ""), ""]
     if document.get("used_by_others"):
@@ -346,7 +346,7 @@ def read(path):
 
 
 def fill_validation(page, files):
-    """Puts what these files say between the marks of the page. Simulated GPUs are refused there."""
+    """Puts the contents of these files between the marks of the page. Simulated GPUs are rejected."""
     documents = [read(path) for path in files]
     for path, document in zip(files, documents):
         if document["simulated"] or document["gpu"] is None:

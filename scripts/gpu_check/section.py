@@ -15,7 +15,7 @@ def main():
         context = json.load(file)
 
     def emit(result):
-        # At once or not at all, so that what is known lasts when this process is ended.
+        # Written atomically, so that partial results are kept if this process is ended.
         with open(result_file + ".new", "w", encoding="utf-8") as file:
             json.dump(result, file)
         os.replace(result_file + ".new", result_file)

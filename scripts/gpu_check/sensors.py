@@ -6,16 +6,16 @@ import statistics
 from . import counter as counters
 from . import reference
 
-EDGES = 0.9  # s on both sides of an edge that are looked at
-LEAST_CHANGE = 0.2  # of power at an edge that tells
+EDGES = 0.9  # s on both sides of an edge that are used
+LEAST_CHANGE = 0.2  # of power at a usable edge
 WINDOWS = (0.005, 0.01, 0.02, 0.025, 0.035, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.5, 0.75, 1.0, 1.25)  # s
-ALIKE = 1.2  # times the least sum of squares: windows that explain the values about as well
+ALIKE = 1.2  # times the least sum of squares: windows that explain the values about equally well
 MOST_VALUES = 600
 DELAYS = tuple(i / 100 for i in range(0, 26))  # s
 
 
 def edges(loads):
-    """(time, rises) of edges that are alone for EDGES on both sides, s."""
+    """Returns (time, rises) of edges without another one within EDGES on both sides, s."""
     pieces = reference.busy_pieces(loads)
     moments = sorted([(begin, True) for begin, _, _ in pieces] + [(end, False) for _, end, _ in pieces])
     alone = []
@@ -28,8 +28,8 @@ def edges(loads):
 
 
 def counter_lag(counter, found):
-    """How much later than the load's edge the counter has power change, s: (after rises, after falls), medians; it holds the
-    time that power itself takes to rise."""
+    """Returns the lag of the counter's power change behind the load's edge, s: (after rises, after falls), medians. It
+    includes the time that power itself takes to rise."""
     lags = {True: [], False: []}
     for time, rises in found:
         before, after = counter.mean_power(time - 0.45, time - 0.02), counter.mean_power(time + 0.12, time + 0.45)
@@ -37,7 +37,7 @@ def counter_lag(counter, found):
         if not before or not after or abs(after - before) < LEAST_CHANGE * max(before, after) or i < 1 or \
                 i + 3 >= len(counter.times):
             continue
-        # Over three steps, since a lag may reach into the next.
+        # Over three steps, since a lag may extend into the next one.
         low, high = counter.times[i - 1], counter.times[i + 2]
         joules = counter.joules[i + 2] - counter.joules[i - 1]
         change = low + (joules - after * (high - low)) / (before - after)
@@ -47,13 +47,13 @@ def counter_lag(counter, found):
 
 
 def updates(rows):
-    """(time, W) of each new value."""
+    """Returns (time, W) of each new value."""
     return [(late / 1e9, after / 1e3) for _, late, _, after in counters.changes(rows)]
 
 
 def averaging(rows, profile, found, otherwise):
-    """The window and the delay that explain a power sensor's values around edges best, by least squares.
-    A value at its update is the mean of power over the window that ended the delay before."""
+    """Returns the window and the delay that best explain a power sensor's values around edges, by least squares.
+    The value at an update is the mean of power over the window that ended `delay` before."""
     values = [one for one in updates(rows) if any(abs(one[0] - time) < EDGES for time, _ in found)]
     if len(values) < 10:
         return None
@@ -64,7 +64,7 @@ def averaging(rows, profile, found, otherwise):
     for window in WINDOWS:
         for delay in DELAYS:
             predicted = [(profile.integral(t - delay) - profile.integral(t - delay - window)) / window for t, _ in values]
-            # Its scale need not be the counter's.
+            # Its scale may differ from the counter's.
             scale = sum(p * v for p, (_, v) in zip(predicted, values)) / sum(p * p for p in predicted)
             off = sum((scale * p - v) ** 2 for p, (_, v) in zip(predicted, values))
             tried.append((off, window, delay, scale))
@@ -75,7 +75,8 @@ def averaging(rows, profile, found, otherwise):
 
 
 def squares(recording_rows, counter, loads):
-    """How much of a square wave a power sensor shows: lowest and highest tenth, its mean over the counter's."""
+    """Returns how much of a square wave a power sensor shows: lowest and highest tenth, and its mean relative to the
+    counter's."""
     table = []
     for load in loads:
         if not load.get("waves_ns"):

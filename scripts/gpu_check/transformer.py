@@ -24,12 +24,12 @@ def block(torch, width, heads):
 
 
 def stack(torch, blocks, width, heads, device, kind):
-    """That many blocks on a device, with weights of a kind."""
+    """Returns that many blocks on a device, with weights of a kind."""
     return torch.nn.Sequential(*(block(torch, width, heads) for _ in range(blocks))).to(device=device, dtype=kind)
 
 
 class TrainingSteps:
-    """Steps of training on the first CUDA device; a forward and a backward computation apart, too."""
+    """Training steps on the first CUDA device; also a forward and a backward computation separately."""
 
     def __init__(self, torch, blocks=8, width=2048, batch=8, length=1024):
         self.torch = torch

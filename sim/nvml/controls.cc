@@ -1,4 +1,4 @@
-// What sets clocks, limits and modes.
+// Functions that set clocks, limits and modes.
 #include <algorithm>
 #include <limits>
 
@@ -61,7 +61,7 @@ nvmlReturn_t nvmlDeviceSetPowerManagementLimit(nvmlDevice_t device, unsigned int
 nvmlReturn_t nvmlDeviceSetPowerManagementLimit_v2(nvmlDevice_t device, nvmlPowerValue_v2_t* value) {
   if (value == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
   if (value->version != NVML_POWER_VALUE_V2) return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
-  // Documented as one byte by some versions of the header, as four by others.
+  // Some versions of the header document one byte, others four.
   if ((value->powerScope & 0xff) != NVML_POWER_SCOPE_GPU) return NVML_ERROR_NOT_SUPPORTED;
   return nvmlDeviceSetPowerManagementLimit(device, value->powerValueMw);
 }

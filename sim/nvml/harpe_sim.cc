@@ -10,11 +10,11 @@
 namespace harpe {
 namespace {
 
-/// The simulation and the profiles that works have come from, kept for the next call.
+/// The simulation and the profiles used so far, kept for the next call.
 class Workbench {
  public:
   static Workbench& instance() {
-    // Never destroyed: programs call into the library while they end.
+    // Never destroyed: programs call the library while they exit.
     static auto* const kBench = new Workbench;
     return *kBench;
   }
@@ -62,7 +62,7 @@ int respond(const Error& error) {
   return code_of(error);
 }
 
-/// Calls `call(core)`, which returns a Result, and keeps its error.
+/// Calls `call(core)`, which returns a Result, and stores its error.
 template <class Call>
 int with_simulation(const Call& call) noexcept {
   return guarded([&]() -> int {

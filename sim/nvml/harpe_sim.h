@@ -1,9 +1,9 @@
-/* Work for simulated GPUs, and the truth about them: the calls of Harpe's libnvidia-ml.so.1 that
- * NVML does not have. The simulation is the one that the environment variable HARPE_SIMULATION
- * names; nvmlInit is not needed. Thread-safe. Plain C.
+/* Work for simulated GPUs, and their true state: the calls of Harpe's libnvidia-ml.so.1 that NVML
+ * does not have. The environment variable HARPE_SIMULATION names the simulation; nvmlInit is not
+ * needed. Thread-safe. Plain C.
  *
- * Every function returns 0, or one of NVML's error codes; harpe_sim_error then says more. GPUs are
- * counted from 0, as by NVML.
+ * Every function returns 0, or one of NVML's error codes; harpe_sim_error then has details. GPUs
+ * are counted from 0, as in NVML.
  *
  *     harpe_sim_truth_t truth;
  *     harpe_sim_set_load(0, 1);
@@ -18,15 +18,15 @@ extern "C" {
 
 #define HARPE_SIM_EXPORT __attribute__((visibility("default")))
 
-/* What went wrong in this thread's last call that failed. Valid until its next call. */
+/* The error of this thread's last failed call. Valid until its next call. */
 HARPE_SIM_EXPORT const char* harpe_sim_error(void);
 
 HARPE_SIM_EXPORT int harpe_sim_gpus(int* count);
 
-/* Constant load until changed, by any process: 0 idle, 1 fully busy. */
+/* Sets a constant load until any process changes it: 0 idle, 1 fully busy. */
 HARPE_SIM_EXPORT int harpe_sim_set_load(int gpu, double activity);
 
-/* When a work ran, in seconds on CLOCK_BOOTTIME. */
+/* Begin and end of a work, in seconds on CLOCK_BOOTTIME. */
 typedef struct {
   double begin, end;
 } harpe_sim_span;
@@ -37,12 +37,12 @@ typedef struct {
 HARPE_SIM_EXPORT int harpe_sim_run(int gpu, double seconds, double memory_bound,
                                    harpe_sim_span* span);
 
-/* Runs one instruction ("forward", "backward", ...) of a stage as a profile has it (a CSV file of
- * stage,instruction,frequency,time,energy), at the clock that is in force. */
+/* Runs one instruction ("forward", "backward", ...) of a stage with the time and energy of a
+ * profile (a CSV file of stage,instruction,frequency,time,energy), at the clock in force. */
 HARPE_SIM_EXPORT int harpe_sim_run_profile(int gpu, const char* profile, int stage,
                                            const char* instruction, harpe_sim_span* span);
 
-/* What the sensors only approximate. */
+/* Values that the sensors only approximate. */
 typedef struct {
   double time;        /* seconds on CLOCK_BOOTTIME */
   double energy;      /* joules since the simulation began */

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 
 class SimulationError(RuntimeError):
-    """A call failed; `code` is NVML's."""
+    """A failed call; `code` is NVML's."""
 
     def __init__(self, code, message):
         super().__init__(message)
@@ -25,14 +25,14 @@ class SimulationError(RuntimeError):
 
 
 class Span(NamedTuple):
-    """When a work ran, in seconds on CLOCK_BOOTTIME."""
+    """Begin and end of a work, in seconds on CLOCK_BOOTTIME."""
 
     begin: float
     end: float
 
 
 class Truth(NamedTuple):
-    """What the sensors only approximate."""
+    """Values that the sensors only approximate."""
 
     time: float  # seconds on CLOCK_BOOTTIME
     energy: float  # joules since the simulation began
@@ -69,14 +69,14 @@ def _call(name, *arguments):
 
 
 def gpus() -> int:
-    """How many GPUs there are."""
+    """Returns the number of GPUs."""
     count = ctypes.c_int()
     _call("harpe_sim_gpus", ctypes.byref(count))
     return count.value
 
 
 def set_load(gpu: int, activity: float) -> None:
-    """Constant load until changed, by any process: 0 idle, 1 fully busy."""
+    """Sets a constant load until any process changes it: 0 idle, 1 fully busy."""
     _call("harpe_sim_set_load", gpu, activity)
 
 
@@ -89,14 +89,14 @@ def run(gpu: int, seconds: float, memory_bound: float = 0.1) -> Span:
 
 
 def run_profile(gpu: int, profile, stage: int, instruction: str) -> Span:
-    """Runs one instruction of a stage as a profile (CSV) has it, at the clock in force."""
+    """Runs one instruction of a stage with the time and energy of a profile (CSV), at the clock in force."""
     span = _Span()
     _call("harpe_sim_run_profile", gpu, str(profile).encode(), stage, instruction.encode(), ctypes.byref(span))
     return Span(span.begin, span.end)
 
 
 def truth(gpu: int) -> Truth:
-    """The exact values of now."""
+    """Returns the exact values now."""
     found = _Truth()
     _call("harpe_sim_truth", gpu, ctypes.byref(found))
     return Truth(*(getattr(found, name) for name in Truth._fields))

@@ -1,4 +1,4 @@
-// Which GPUs there are, and what never changes about them.
+// Functions for the list of GPUs and their constant properties.
 #include <cstdio>
 #include <string>
 
@@ -17,7 +17,7 @@ struct PciPlace {
   friend bool operator==(const PciPlace&, const PciPlace&) = default;
 };
 
-/// "domain:bus:device.function" in hexadecimal; the domain may be left out.
+/// Parses "domain:bus:device.function" in hexadecimal; the domain is optional.
 bool parse_place(const char* text, PciPlace& place) {
   int used = 0;
   if (std::sscanf(text, "%8x:%2x:%2x.%1x%n", &place.domain, &place.bus, &place.device,
@@ -55,7 +55,7 @@ void write_place(const device::SimulatedGpuSpec& spec, const char* format, char 
                 place.device & 0xffu, place.function & 0xfu);
 }
 
-/// Fills `info` for a GPU that is not lost.
+/// Fills `info` unless the GPU is lost.
 template <class Info, class Fill>
 nvmlReturn_t fill_info(nvmlDevice_t device, Info* info, const Fill& fill) {
   return with_device(device, [&](device::SimulationCore& core, int gpu) -> nvmlReturn_t {
@@ -65,7 +65,7 @@ nvmlReturn_t fill_info(nvmlDevice_t device, Info* info, const Fill& fill) {
   });
 }
 
-/// The first GPU for which `is_it(spec)` holds.
+/// Finds the first GPU for which `is_it(spec)` is true.
 template <class IsIt>
 nvmlReturn_t find(device::SimulationCore& core, nvmlDevice_t* device, const IsIt& is_it) {
   if (device == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
@@ -219,7 +219,8 @@ nvmlReturn_t nvmlDeviceGetMigMode(nvmlDevice_t device, unsigned int* current,
   return harpe::fill_info(device, current,
                           [&](const SimulatedGpuSpec& spec, unsigned int& place) -> nvmlReturn_t {
                             if (pending == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
-                            // Of these GPUs, those of capability 8.6 cannot be divided.
+                            // Of the GPU models, those with compute capability x.6 do not support
+                            // MIG.
                             if (spec.capability_minor == 6) return NVML_ERROR_NOT_SUPPORTED;
                             place = *pending = spec.mig ? 1 : 0;
                             return NVML_SUCCESS;

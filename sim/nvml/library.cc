@@ -8,7 +8,7 @@
 namespace harpe {
 
 NvmlLibrary& NvmlLibrary::instance() {
-  // Never destroyed: programs call into the library while they end.
+  // Never destroyed: programs call the library while they exit.
   static auto* const kLibrary = new NvmlLibrary;
   return *kLibrary;
 }

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// What every function of the look-alike NVML does first: find the simulation and the GPU, and let
-/// no exception out.
+/// Shared first steps of all simulated NVML functions: they find the simulation and the GPU, and
+/// catch all exceptions.
 
 #include <memory>
 #include <new>
@@ -10,7 +10,7 @@
 #include "harpe/device/hw/sim/simulation_core.h"
 #include "nvml_api.h"
 
-/// What a handle points to.
+/// The target of a device handle.
 struct nvmlDevice_st {};  // NOLINT(readability-identifier-naming)
 
 namespace harpe {
@@ -18,16 +18,16 @@ namespace harpe {
 /// The library between the first nvmlInit and the last nvmlShutdown. Thread-safe.
 class NvmlLibrary {
  public:
-  /// NVML's interface is global to the process, so is this.
+  /// Returns the only instance: NVML's interface is global to the process.
   static NvmlLibrary& instance();
 
   nvmlReturn_t start();
   nvmlReturn_t stop();
-  /// Null: not initialised.
+  /// Returns null if the library is not initialised.
   std::shared_ptr<device::SimulationCore> core();
 
   nvmlDevice_t handle(int gpu) { return &devices_[gpu]; }
-  /// -1: no handle of this library.
+  /// Returns -1 if it is not a handle of this library.
   int index(nvmlDevice_t handle) const;
 
  private:
@@ -37,7 +37,7 @@ class NvmlLibrary {
   nvmlDevice_st devices_[device::kMaxSimulatedGpus];
 };
 
-/// The simulation that HARPE_SIMULATION names, opened; null after saying on standard error why not.
+/// Opens the simulation that HARPE_SIMULATION names. Prints an error on standard error.
 Result<std::shared_ptr<device::SimulationCore>> open_named_simulation();
 
 nvmlReturn_t code_of(const Error& error);
@@ -56,7 +56,7 @@ nvmlReturn_t guarded(const Call& call) noexcept {
   }
 }
 
-/// Calls `call(core)` when the library is initialised.
+/// Calls `call(core)` if the library is initialised.
 template <class Call>
 nvmlReturn_t with_library(const Call& call) noexcept {
   return guarded([&]() -> nvmlReturn_t {
@@ -65,7 +65,7 @@ nvmlReturn_t with_library(const Call& call) noexcept {
   });
 }
 
-/// Calls `call(core, gpu)` when the handle is one.
+/// Calls `call(core, gpu)` if the handle is valid.
 template <class Call>
 nvmlReturn_t with_device(nvmlDevice_t device, const Call& call) noexcept {
   return with_library([&](device::SimulationCore& core) -> nvmlReturn_t {
@@ -74,7 +74,7 @@ nvmlReturn_t with_device(nvmlDevice_t device, const Call& call) noexcept {
   });
 }
 
-/// Writes what `reading(spec, state)` makes of a GPU's state now to `place`.
+/// Writes the result of `reading(spec, state)` for a GPU's current state to `place`.
 template <class T, class Reading>
 nvmlReturn_t read_into(nvmlDevice_t device, T* place, const Reading& reading) noexcept {
   return with_device(device, [&](device::SimulationCore& core, int gpu) -> nvmlReturn_t {
@@ -86,7 +86,7 @@ nvmlReturn_t read_into(nvmlDevice_t device, T* place, const Reading& reading) no
   });
 }
 
-/// Writes a constant of a GPU to `place`, when the GPU is not lost.
+/// Writes a constant of a GPU to `place`, unless the GPU is lost.
 template <class T, class Constant>
 nvmlReturn_t constant_into(nvmlDevice_t device, T* place, const Constant& constant) noexcept {
   return read_into(device, place,

@@ -1,4 +1,4 @@
-// The functions of NVML that the simulation does not have. A caller's arguments are ignored, which
+// The functions of NVML that the simulation does not support. They ignore their arguments, which
 // the C calling conventions of Linux allow.
 #include "library.h"
 

@@ -37,7 +37,7 @@ typedef struct {
   char busId[32];
 } nvmlPciInfo_t;
 
-/* Of the functions before _v3. */
+/* Used by the functions before _v3. */
 typedef struct {
   char busId[16];
   unsigned int domain, bus, device;
@@ -142,7 +142,7 @@ typedef struct {
 #define NVML_TEMPERATURE_V1 0x0100000Cu
 
 enum { NVML_CLOCK_GRAPHICS = 0, NVML_CLOCK_SM = 1, NVML_CLOCK_MEM = 2, NVML_CLOCK_VIDEO = 3 };
-/* In place of a clock to lock. */
+/* Values in place of a clock to lock. */
 #define NVML_CLOCK_LIMIT_ID_TDP 0xffffff01u
 #define NVML_CLOCK_LIMIT_ID_UNLIMITED 0xffffff02u
 

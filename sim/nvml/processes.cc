@@ -1,4 +1,4 @@
-// Memory, and who uses it.
+// Memory, and the processes that use it.
 #include <cerrno>
 #include <csignal>
 #include <vector>
@@ -43,7 +43,7 @@ void fill(nvmlProcessDetail_v1_t& info, unsigned int pid) {
           .usedGpuCcProtectedMemory = 0};
 }
 
-/// As NVML does, `count` takes the room there is and gives the number.
+/// As in NVML, `count` is the size of the array on entry and the number of processes on return.
 template <class Info>
 nvmlReturn_t list(nvmlDevice_t device, bool compute, unsigned int* count, Info* infos) {
   return with_device(device, [&](device::SimulationCore& core, int gpu) -> nvmlReturn_t {
@@ -78,7 +78,7 @@ nvmlReturn_t memory_info(nvmlDevice_t device, const Fill& fill) {
 nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t* memory) {
   if (memory == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
   return harpe::memory_info(device, [&](unsigned long long total, unsigned long long used) {
-    used += harpe::kReserved;  // this version counts it as used
+    used += harpe::kReserved;  // this version of the function includes the reserved memory
     *memory = {.total = total, .free = total - used, .used = used};
   });
 }

@@ -1,4 +1,4 @@
-// What the sensors show.
+// Sensor readings.
 #include <algorithm>
 #include <cmath>
 #include <ctime>
@@ -13,7 +13,7 @@ double milli(double value) {
   return std::max(0.0, std::round(value * 1000));
 }
 
-/// A clock of one of NVML's domains; the video clock is not simulated.
+/// Reads a clock of one of NVML's domains; the video clock is not simulated.
 template <class Reading>
 nvmlReturn_t read_clock(nvmlDevice_t device, unsigned int type, unsigned int* mhz,
                         const Reading& reading) {
@@ -34,8 +34,8 @@ int highest_clock(const device::SimulatedGpuSpec& spec, ClockDomain domain) {
   return domain == ClockDomain::kMemory ? spec.memory_clocks.back() : spec.gpu.max_clock.value;
 }
 
-/// Copies clocks, highest first. As NVML does, `count` takes the room there is and gives the
-/// number.
+/// Copies clocks, highest first. As in NVML, `count` is the size of the array on entry and the
+/// number of clocks on return.
 nvmlReturn_t copy_clocks(std::vector<int> clocks, unsigned int* count, unsigned int* mhz) {
   const auto number = static_cast<unsigned int>(clocks.size());
   const bool fits = *count >= number;
@@ -46,13 +46,13 @@ nvmlReturn_t copy_clocks(std::vector<int> clocks, unsigned int* count, unsigned 
   return NVML_SUCCESS;
 }
 
-/// On a module that is metered as a whole, nothing gives the GPU's part.
+/// A module that is metered as a whole has no reading for the GPU alone.
 nvmlReturn_t scope_code(const device::SimulatedGpuSpec& spec, unsigned int scope) {
   const unsigned int metered = spec.module_scope ? NVML_POWER_SCOPE_MODULE : NVML_POWER_SCOPE_GPU;
   return scope == metered ? NVML_SUCCESS : NVML_ERROR_NOT_SUPPORTED;
 }
 
-/// Reads what only exists where the GPU itself is metered.
+/// Reads a value that exists only if the GPU itself is metered.
 template <class T, class Reading>
 nvmlReturn_t read_metered(nvmlDevice_t device, T* place, const Reading& reading) {
   return with_device(device, [&](device::SimulationCore& core, int gpu) -> nvmlReturn_t {
@@ -67,7 +67,7 @@ void set_watts(nvmlFieldValue_t& field, double watts) {
   field.value.uiVal = static_cast<unsigned int>(milli(watts));
 }
 
-/// Fills one field from the state; returns what becomes its own result.
+/// Fills one field from the state. Returns the result for this field.
 nvmlReturn_t fill_field(const device::SimulatedGpuSpec& spec,
                         const device::SimulatedGpuState& state, nvmlFieldValue_t& field) {
   switch (field.fieldId) {

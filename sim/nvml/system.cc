@@ -1,4 +1,4 @@
-// Starting, stopping, versions and error texts.
+// Initialisation, shutdown, versions and error texts.
 #include <array>
 #include <string>
 #include <utility>
@@ -91,7 +91,7 @@ nvmlReturn_t nvmlSystemGetProcessName(unsigned int pid, char* name, unsigned int
     if (name == nullptr || length == 0) return NVML_ERROR_INVALID_ARGUMENT;
     const auto line = harpe::read_file("/proc/" + std::to_string(pid) + "/cmdline", 1 << 20);
     if (!line.ok()) return NVML_ERROR_NOT_FOUND;
-    // As NVML does, what does not fit is cut.
+    // As in NVML, names that are too long are cut.
     const std::string_view first = std::string_view(*line).substr(0, line->find('\0'));
     return copy_text(first.substr(0, length - 1), name, length);
   });

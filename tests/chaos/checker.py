@@ -9,19 +9,21 @@ from collections import defaultdict
 from chaos.programs import IDLE_MHZ, PATIENCE_S
 
 SLACK_S = 6.0
-# No job is without a word for so long: faults end before, and another server takes it up after 2.2 s.
+# Longest time in which a job may send nothing to its ranks. Faults are shorter, and another server takes over after 2.2
+# s.
 SILENT_S = 30.0
-# Something is recorded at least every half second, while this machine runs the harness at all.
+# While the machine runs the harness at all, something is recorded at least every half second.
 STILL_S = 2.0
 WINDOW = 100  # iterations
-LEAD_S = 10.0  # the most by which assignments that often came late begin after they were given (docs/jobs.md)
-LOOK_BACK = 40  # commands of a rank
-OBJECTIVE_WITHIN = 0.01  # of the time of a window: what measuring and settling may cost (docs/jobs.md)
-MOST_MIB, MOST_THREADS, MOST_FILES = 256, 64, 2500  # of a program, with 200 ranks and some hundred jobs
+# Longest time from sending assignments to their begin, after earlier ones were often late (docs/jobs.md).
+LEAD_S = 10.0
+LOOK_BACK = 40  # commands of a rank that are searched
+OBJECTIVE_WITHIN = 0.01  # relative to the time of a window: allowance for measuring and settling (docs/jobs.md)
+MOST_MIB, MOST_THREADS, MOST_FILES = 256, 64, 2500  # per program, with 200 ranks and some hundred jobs
 
 
 def origin(incarnation):
-    """The same for all specifications that a job has had in one life."""
+    """Returns an id that is the same for all specifications of a job during one life."""
     return incarnation.rpartition(".")[0] or incarnation
 
 
@@ -35,7 +37,7 @@ class Breach:
 
 
 class Kinds:
-    """Records by their kind, and those of one job, as they came."""
+    """Records by kind, and by kind and job, in order."""
 
     def __init__(self, records):
         self.all = defaultdict(list)
@@ -65,7 +67,7 @@ def check(records):
 # 1. At most one server commands a job at any time.
 
 def by_life(commands):
-    """(job, incarnation) -> commands, as they were sent."""
+    """Returns (job, incarnation) -> commands, in the order of sending."""
     lives = defaultdict(list)
     for command in commands:
         lives[command["job"], command["incarnation"]].append(command)
@@ -80,9 +82,9 @@ def newest_version(command):
 def one_commander(kinds):
     found = []
     for (job, _), commands in by_life(kinds("command")).items():
-        said = {}  # (epoch, version) -> the first iteration
-        content = {}  # with the rank -> the assignments
-        heard = []  # (heard, epoch, version), rising in all three
+        said = {}  # (epoch, version) -> (first iteration, command)
+        content = {}  # (epoch, version, life, rank) -> assignment
+        heard = []  # commands with rising time, epoch and version
         for command in sorted(commands, key=lambda one: one["at"]):
             epoch, version = command["epoch"], newest_version(command)
             before = newest_before(heard, command["asked"])
@@ -105,7 +107,7 @@ def one_commander(kinds):
 
 
 def newest_before(heard, asked):
-    """Of what had been sent before a question was sent."""
+    """Returns the newest command sent before a request."""
     place = bisect.bisect_left(heard, asked, key=lambda one: one["at"])
     return heard[place - 1] if place else None
 
@@ -117,10 +119,10 @@ def is_mixed(iteration):
 
 
 def one_version(kinds):
-    """A rank that hears of nothing newer within its patience is free. Those of an iteration that run by different assignments
-    can therefore only be so for that long after the newest of them was sent for the first time."""
+    """A rank that receives nothing new within its patience is released. Ranks can therefore run an iteration with
+    different assignments only for that long after the newest of these was first sent."""
     found = []
-    first = {}  # (job, incarnation, epoch, version) -> when it was first told
+    first = {}  # (job, incarnation, epoch, version) -> time of the first sending
     for command in kinds("command"):
         for assignment in command["assignments"]:
             key = command["job"], command["incarnation"], command["epoch"], assignment[0]
@@ -136,7 +138,7 @@ def one_version(kinds):
     return found
 
 
-# 3. What got a 200 is there after any crash.
+# 3. Everything confirmed with a 200 survives any crash.
 
 def kept_promises(kinds):
     found = []
@@ -149,7 +151,7 @@ def kept_promises(kinds):
 
 
 def may_have_happened(ask):
-    """A question without a response, or that a server could not answer for, may still be done at any later time."""
+    """Returns whether a request may take effect at any later time: no response, a server error, or success."""
     return ask["status"] is None or ask["status"] >= 500 or 200 <= ask["status"] < 300
 
 
@@ -158,7 +160,7 @@ def succeeded(ask):
 
 
 def lost_jobs(job, asks):
-    """There is no job any more, though one was registered before, and none that was to be deleted meanwhile."""
+    """Finds jobs that no longer exist although they were registered, with no delete request in the meantime."""
     found = []
     for ask in asks:
         if ask["status"] != 404 or ask["what"] == "delete":
@@ -174,12 +176,12 @@ def lost_jobs(job, asks):
 
 
 def lost_objectives(job, asks):
-    """An objective of which it is known that it was taken up in this life of the job, which was looked at before and after:
-    it stands until another one may have been."""
+    """Finds lost objectives. If the reads before and after an objective's request show the same life of the job, it
+    must stay in force until another request may have replaced it."""
     found = []
     reads = [one for one in asks if one["what"] == "read" and succeeded(one)]
     objectives = [one for one in asks if one["what"] == "objective" and may_have_happened(one)]
-    taken_in = defaultdict(list)  # life -> those that were surely taken up in it, as they were asked for
+    taken_in = defaultdict(list)  # life -> objectives certainly accepted in it, in order of their requests
     for one in objectives:
         if succeeded(one):
             taken_in[life_of(one, reads)].append(one)
@@ -197,7 +199,7 @@ def lost_objectives(job, asks):
 
 
 def life_of(ask, reads):
-    """In which it was asked for; None where that is not certain."""
+    """Returns the life of the job at the time of the request; None if it is not certain."""
     before = [one for one in reads if one["at"] <= ask["asked"]]
     after = [one for one in reads if one["asked"] >= ask["at"]]
     if not before or not after:
@@ -208,7 +210,7 @@ def life_of(ask, reads):
 
 
 def lost_places(kinds):
-    """A rank that was registered is not known any more, in the same life of a job that no user deleted."""
+    """Finds ranks that were registered and are then unknown, in the same life of a job that no user deleted."""
     found = []
     deletes = [one for one in kinds("ask", what="delete") if may_have_happened(one)]
     starts = defaultdict(list)
@@ -224,7 +226,7 @@ def lost_places(kinds):
     return found
 
 
-# 4. Deleted stays deleted.
+# 4. Deleted jobs stay deleted.
 
 def deleted(kinds):
     found = []
@@ -248,7 +250,7 @@ def deleted(kinds):
 
 
 def risen(job, delete, asks):
-    """It is there, and no user can have registered it."""
+    """Finds a job that exists after its deletion although no user can have registered it."""
     if any(one["what"] == "put" and may_have_happened(one) and (not succeeded(one) or one["at"] > delete["asked"])
            for one in asks) or not any(one["what"] == "put" for one in asks):
         return []
@@ -259,7 +261,7 @@ def risen(job, delete, asks):
 # 5. Every declared change reaches every living rank or is reported as not delivered.
 
 def changes(kinds):
-    """What was declared and taken up, with what each rank of that start of training was assigned."""
+    """Yields accepted changes, with the commands to each rank of that start of training."""
     known = defaultdict(lambda: defaultdict(list))  # (job, life) -> rank -> commands
     for command in kinds("command"):
         known[command["job"], command["life"]][command["rank"]].append(command)
@@ -276,10 +278,10 @@ def changes(kinds):
 
 
 def learnt(ask, commands):
-    """When a rank first knew of a change, or of another life of the job; None: never."""
+    """Returns the time at which a rank first knew of a change, or of another life of the job; None: never."""
     begin = bisect.bisect_left(commands, ask["asked"], key=lambda one: one["at"])
     life = commands[begin - 1]["incarnation"] if begin else None
-    # What it knew already was sent by one of the last commands before.
+    # If the rank knew the change earlier, one of its last commands contained it.
     for command in commands[max(0, begin - LOOK_BACK):]:
         if command["taken"] == "taken" and newest_version(command) >= ask["document"]["version"] or (
                 life and origin(command["incarnation"]) != origin(life)):
@@ -310,11 +312,11 @@ def known_by(ask, commands, at):
     return when is not None and when <= at
 
 
-# 6. A rank that is not governed runs at the clocks found before.
+# 6. A rank without a server runs at the clocks found before.
 
 def readings_while_away(kinds):
-    """Of GPUs whose rank is surely not governed any more: its server was out of reach for longer than the patience, and what
-    lets clocks go (the rank, the agent) has not stood still of late."""
+    """Yields readings of GPUs whose rank has certainly no server any more: the server was unreachable for longer than
+    the patience, and the processes that release clocks (the rank, the agent) were not stopped recently."""
     away, moves = {}, {}
     for record in sorted(kinds("cut") + kinds("held") + kinds("gpu"), key=lambda one: one["at"]):
         node = record["node"]
@@ -338,7 +340,7 @@ def found_clocks(kinds):
 
 def leased(kinds):
     found = []
-    since = {}  # (node, gpu) -> when it was first seen so
+    since = {}  # (node, gpu) -> time of the first reading with an unleased lock
     for record in kinds("gpu"):
         for gpu, lock in enumerate(record["locks"] or []):
             key = record["node"], gpu
@@ -356,12 +358,12 @@ def leased(kinds):
     return found
 
 
-# 8. Over 100 iterations no job is slower than its objective against all-max of its machines, whatever the stragglers.
+# 8. Over 100 iterations no job is slower than its objective, relative to all-max on its machines, with any stragglers.
 
 def windows(kinds):
-    """Of each job, those of WINDOW iterations: the iterations, what they took, and what they may. Left out are iterations by
-    different assignments (2 counts and bounds them) and those after a machine became slower or well again, for as long as its
-    ranks may not hear of it, and as assignments may be given ahead."""
+    """Yields windows of WINDOW iterations of each job: job, iterations, their time, and the time allowed. Excluded are
+    iterations with different assignments (invariant 2 bounds them), and iterations after a machine became slower or
+    recovered, until its ranks must have been informed and earlier assignments have ended."""
     for job in kinds.jobs():
         turned = [one["at"] for one in kinds("turned", job=job)]
         objectives = [one for one in kinds("ask", job=job, what="objective") if may_have_happened(one)]
@@ -381,14 +383,14 @@ def objective(kinds):
 
 
 def loosest(objectives, begin, end):
-    """The largest slowdown that may have been the objective at any time between."""
+    """Returns the largest slowdown that may have been the objective at any time between `begin` and `end`."""
     before = [one for one in objectives if succeeded(one) and one["at"] < begin]
     last = max(before, key=lambda one: one["asked"], default=None)
     return max((one["value"] for one in objectives if one["asked"] < end and (
         one is last or not succeeded(one) or one["at"] >= begin)), default=0)
 
 
-# 9. Work and memory are bounded by declared size.
+# 9. Work and memory are bounded by the declared size.
 
 def bounded(kinds):
     return [Breach(9, f"{record['program']} held {record['peak_mib']:.0f} MiB, {record['threads']} threads, "
@@ -405,12 +407,13 @@ def rights(kinds):
             and record["status"] < 500]
 
 
-# 11. No joule is claimed outside its bar.
+# 11. Claimed savings are within their error bars.
 
 def claims(kinds):
-    """Of each job that was looked at: what it says was saved at least, in this life and with its bar, and the most that all
-    iterations so far can have saved. Those that the server did not count make the bound wide, and never wrong."""
-    for job in sorted({one["job"] for one in kinds("iteration")}):  # of others the energy is not known
+    """Yields for each job that was read: the least saving that it claims in this life, with its error bar, and the
+    largest possible saving of all iterations so far. Iterations that the server did not count make this bound looser,
+    but never wrong."""
+    for job in sorted({one["job"] for one in kinds("iteration")}):  # the energy of other jobs is not known
         iterations = kinds("iteration", job=job)
         saved, place = 0.0, 0
         for read in sorted(kinds("ask", job=job, what="read"), key=lambda one: one["at"]):
@@ -428,8 +431,9 @@ def claimed(kinds):
 
 
 def refused(kinds):
-    """Reports that cannot be are refused. A time that cannot be is no report at all; a report without its energy is one, and
-    the job counts it, once in all, as refused or as unused. Counts are looked at twice in the life of one owner."""
+    """Impossible reports are rejected. With an impossible time the whole report is rejected. With an impossible energy
+    the report is accepted, and the job counts it once, as refused or as unused. Compares counts of consecutive reads
+    with the same owner."""
     found = [Breach(11, f"{one['job']}: rank {one['rank']}: {one['what']} that cannot be counts", one)
              for one in kinds("wrong") if succeeded(one) and (one["what"] == "time" or not one["refused"])]
     for job in kinds.jobs():
@@ -449,10 +453,11 @@ def refused(kinds):
     return found
 
 
-# Beside them: nothing ends by itself, and everything goes on where faults have ended.
+# In addition: no program ends on its own, and everything continues after faults have ended.
 
 def held_up(kinds, sooner, later):
-    """Seconds between two records in which the machine ran nothing of this: no process has written a word."""
+    """Returns the seconds between two records in which the machine ran no part of the harness: no process wrote a
+    record."""
     first = bisect.bisect_left(kinds.times, sooner["at"])
     last = bisect.bisect_right(kinds.times, later["at"])
     times = kinds.times[first:last]

@@ -40,7 +40,8 @@ def gpu(at, lock, lease=False, begin=None):
 
 
 def good():
-    """One job of two ranks: its server is lost, another one goes on; an objective is set, and a straggler declared."""
+    """Returns a correct history: one job of two ranks loses its server, another server takes over; an objective is set,
+    and a straggler declared."""
     history = [{"kind": "training", "at": 0.0, "job": "j", "life": 1, "state": "start", "ranks": 2},
                ask(0.1, "put", 201), ask(0.2, "read")]
     history += [command(0.3, rank, 1, 1) for rank in RANKS]
@@ -80,7 +81,7 @@ class Checker(unittest.TestCase):
         self.history = copy.deepcopy(good())
 
     def broken(self, *more):
-        """The invariants that are found to be broken."""
+        """Returns the invariants that the checker reports as broken."""
         self.history = sorted([*self.history, *more], key=lambda record: record["at"])
         return sorted({str(one.invariant) for one in checker.check(self.history)})
 
@@ -222,7 +223,7 @@ class Checker(unittest.TestCase):
                 one["time_s"] = 1.1
         self.assertEqual(self.broken(), [])
 
-    # 9 to 11, and what is beside them
+    # 9 to 11, and additional checks
 
     def test_a_server_that_takes_too_much(self):
         for what, value in (("peak_mib", 300), ("threads", 100), ("files", 3000)):
@@ -287,7 +288,8 @@ class TheModel(unittest.TestCase):
         model = Model(4, 4, 1.0)
         at_all_max = model.pipeline_time([([1740], 1.0)] * 4)
         self.assertAlmostEqual(at_all_max, 1.0)
-        # Without bubbles the critical stage computes all the time, with them no more than all stages one after the other.
+        # Without bubbles the critical stage computes all the time; with bubbles the makespan is at most the sum of all
+        # stages.
         own = sum(one[1] for one in model.rank(3, [1740], 1.0).values())
         self.assertLess(own, at_all_max)
         self.assertLess(at_all_max, 4 * own)

@@ -11,7 +11,7 @@ def percentile(values, share):
 
 
 def longest_without_word(kinds):
-    """Of any job that trained: seconds in which none of its ranks was sent anything, and the job."""
+    """Returns the longest time in seconds in which no rank of a training job was sent anything, and the job."""
     longest = 0.0, "none"
     for job in {one["job"] for one in kinds("command")}:
         times = sorted(one["at"] for one in kinds("command", job=job) if one["taken"] == "taken")
@@ -25,7 +25,7 @@ def figures(records, found):
     counted = Counter(one["fault"] for one in faults if one["fault"] != "begin")
     learnt = [(ask, checker.learnt(ask, commands)) for ask, _, _, ranks in checker.changes(kinds)
               for commands in ranks.values()]
-    late = [when - ask["asked"] for ask, when in learnt if when and when > ask["asked"]]  # else it was known before
+    late = [when - ask["asked"] for ask, when in learnt if when and when > ask["asked"]]  # else known before
     free = sum(assignment is None for one in iterations for assignment in one["assignments"].values())
     versions = {(one["job"], one["incarnation"], one["epoch"], assignment[0])
                 for one in kinds("command") for assignment in one["assignments"]}
@@ -66,7 +66,7 @@ def figures(records, found):
 
 
 def last_size(kinds):
-    """Ranks of each job, at first."""
+    """Returns the number of ranks of each job at its first start."""
     first = {}
     for one in kinds("training", state="start"):
         first.setdefault(one["job"], one["ranks"])

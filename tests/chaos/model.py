@@ -4,7 +4,7 @@ all-max can be computed beside what the server's assignments make of it."""
 import functools
 
 CLOCKS = [1740, 1410, 1005]
-TIMES = {1740: 1.0, 1410: 1.2, 1005: 1.7}  # of an instruction, as shares of the shortest
+TIMES = {1740: 1.0, 1410: 1.2, 1005: 1.7}  # time of an instruction, relative to the shortest
 ENERGIES = {1740: 1.0, 1410: 0.84, 1005: 0.76}
 IMBALANCE = (1.0, 1.1, 0.9, 1.2)
 BLOCKING_W = 80.0
@@ -13,7 +13,7 @@ BUSY_W = 300.0  # at the highest clock
 
 @functools.lru_cache(maxsize=None)
 def lists(stages, micro_batches):
-    """Of each stage its instructions: (backward, micro-batch) in order."""
+    """Returns the instructions of each stage: (backward, micro-batch) in order."""
     made = []
     for stage in range(stages):
         ahead = min(stages - 1 - stage, micro_batches)
@@ -27,7 +27,7 @@ def lists(stages, micro_batches):
 
 @functools.lru_cache(maxsize=4096)
 def makespan(stages, micro_batches, durations):
-    """Of a pipeline, whose stages take `durations` for the instructions of their lists."""
+    """Returns the makespan of a pipeline whose stages take `durations` for the instructions of their lists."""
     order = lists(stages, micro_batches)
     done, at, free = {}, [0] * stages, [0.0] * stages
     left = sum(map(len, order))
@@ -49,7 +49,8 @@ def makespan(stages, micro_batches, durations):
 
 
 class Model:
-    """Of a job. A factor makes one rank's computations longer; clocks are one for all instructions or one each."""
+    """The model of a job. A factor slows down one rank's computations; clocks are one for all instructions, or one
+    each."""
 
     def __init__(self, stages, micro_batches, iteration_s):
         self.stages, self.micro_batches = stages, micro_batches
@@ -66,13 +67,13 @@ class Model:
                      for (backward, _), clock in zip(order, each, strict=True))
 
     def pipeline_time(self, ranks, forward_s=None):
-        """\\param ranks  of each stage its clocks and its factor."""
+        """\\param ranks  the clocks and the factor of each stage."""
         forward_s = forward_s or self.forward_s
         return makespan(self.stages, self.micro_batches, tuple(
             self.durations(stage, clocks, factor, forward_s) for stage, (clocks, factor) in enumerate(ranks)))
 
     def rank(self, stage, clocks, factor):
-        """{backward: (count, seconds, joules)} of the computations of a rank."""
+        """Returns {backward: (count, seconds, joules)} of the computations of a rank."""
         order = lists(self.stages, self.micro_batches)[stage]
         each = clocks if len(clocks) > 1 else clocks * len(order)
         sums = {False: [0, 0.0, 0.0], True: [0, 0.0, 0.0]}

@@ -10,7 +10,7 @@ import signal
 from chaos.checker import SLACK_S
 from chaos.programs import LEASE_S, PATIENCE_S
 
-# A node that is cut off for so long must show clocks as they were found, and for some time.
+# A node that is cut off for this long must return to the clocks found before, and stay there for some time.
 LONG_CUT_S = PATIENCE_S + SLACK_S + 5
 
 
@@ -21,7 +21,7 @@ class Nemesis:
         self.deck = []
 
     def faults(self):
-        """Those that are rarer in practice once, those that found most twice."""
+        """Returns the faults of one round: those that found most bugs twice."""
         return [self.kill_server, self.kill_server, self.stop_server, self.stop_server, self.restart_server,
                 self.cut_server_from_database, self.cut_server_from_database, self.cut_servers, self.isolate_server,
                 self.cut_ranks, self.cut_ranks, self.restart_database, self.crash_database,
@@ -36,7 +36,7 @@ class Nemesis:
             if not self.deck:
                 self.deck = self.faults()
                 self.random.shuffle(self.deck)
-                self.deck.append(self.cut_node)  # first, as it is the longest
+                self.deck.append(self.cut_node)  # popped first, since it takes longest
             fault = self.deck.pop()
             task = asyncio.create_task(self.one(fault))
             self.running.add(task)
@@ -48,11 +48,11 @@ class Nemesis:
             await fault()
         except asyncio.CancelledError:
             raise
-        except Exception as error:  # a fault that cannot be done is no reason to end the run, but to say so
+        except Exception as error:  # a failed fault is reported, but does not end the run
             self.world.troubles.append(f"{fault.__name__}: {error!r}")
 
     async def settle(self):
-        """All that began undoes itself."""
+        """Waits until all faults have ended."""
         while self.running:
             await asyncio.wait(set(self.running), timeout=60)
 
@@ -65,14 +65,14 @@ class Nemesis:
     # Servers.
 
     async def a_server(self):
-        """Mostly one that owns a job of which ranks train."""
+        """Returns a server: mostly one that owns a job with training ranks."""
         if self.random.random() < 0.75:
             try:
                 owners = await asyncio.to_thread(
                     self.world.database.execute, "SELECT s.url FROM harpe_owner o JOIN harpe_server s USING (server) "
                     "WHERE o.job IN ('large', 'medium', 'small', 'tiny') ORDER BY o.job")
             except RuntimeError:
-                owners = ""  # the database is away
+                owners = ""  # the database is unavailable
             found = [server for server in self.world.servers for url in owners.splitlines() if server.address in url]
             if found:
                 return self.random.choice(found)
@@ -104,7 +104,7 @@ class Nemesis:
     # The network.
 
     async def cut(self, name, pairs, seconds, **where):
-        """Both ways, or one."""
+        """Cuts both directions, or one."""
         ways = [way for one, other in pairs for way in ((one, other), (other, one))]
         if self.random.random() < 0.3 and name != "node cut off":
             ways = ways[::2]
@@ -157,7 +157,8 @@ class Nemesis:
             self.tell(name, False)
 
     async def start_without_database(self):
-        """A server is started while the database is away. It waits, says so in its log, and serves once the database is there."""
+        """Starts a server while the database is unavailable. It waits, logs that, and serves once the database is
+        available."""
         server = await self.a_server()
         name = "server started without the database"
         async with self.world.database_lock:
@@ -172,7 +173,7 @@ class Nemesis:
                                        or server.count_in_log("waits for its database") > said, 10, "")
             except RuntimeError:
                 pass  # the checker finds it
-            # Another fault may have ended or stopped it meanwhile.
+            # Another fault may have ended or stopped the server in the meantime.
             is_disturbed = server.process is not process or server.ended_on_purpose or server.stopped
             self.world.history.add("waits", program=server.name, disturbed=is_disturbed, status=process.poll(),
                                    said=server.count_in_log("waits for its database") > said)
@@ -182,7 +183,7 @@ class Nemesis:
         await self.world.answers(server)
 
     async def fill_database(self):
-        """PostgreSQL ends where its log has no space, and is then started again."""
+        """Fills PostgreSQL's disk. It ends if its log has no space, and is then started again."""
         async with self.world.database_lock:
             self.tell("disk of the database full", True)
             await asyncio.to_thread(self.world.database.disk.fill)
@@ -235,7 +236,7 @@ class Nemesis:
         self.world.keep(trainer)
 
     async def stop_trainer(self):
-        """One of its ranks; the others wait for it."""
+        """Stops one rank of a trainer; the others wait for it."""
         trainer = self.random.choice(self.world.trainers)
         if not trainer.runs():
             return
@@ -251,7 +252,7 @@ class Nemesis:
         try:
             os.kill(rank, signal.SIGCONT)
         except ProcessLookupError:
-            pass  # it was killed meanwhile
+            pass  # it was killed in the meantime
         self.tell("real rank stopped", False, trainer=trainer.name)
 
     # Jobs.
@@ -304,7 +305,7 @@ class Nemesis:
         await self.world.user.straggle(training, self.some(5, 15), False)
 
     async def slow_real_gpus(self):
-        """Those of a pipeline of a trainer, which the server has to find out by itself."""
+        """Slows down the GPUs of one pipeline of a trainer, which the server has to detect."""
         trainer = self.random.choice(self.world.trainers)
         self.tell("real GPUs slowed", True, trainer=trainer.name)
         pipeline, factor = self.random.randrange(2), self.some(1.1, 1.5)
@@ -314,7 +315,7 @@ class Nemesis:
         self.tell("real GPUs slowed", False, trainer=trainer.name)
 
     async def report_wrong(self):
-        """Some ranks report energies and times that cannot be, now and then."""
+        """Makes some ranks report impossible energies and times from time to time."""
         training = self.random.choice(self.world.trainings)
         if not training.ranks:
             return

@@ -11,7 +11,7 @@ import socket
 import subprocess
 
 PREFIX = "10.77.0."
-OWN = PREFIX + "254"  # of the harness itself
+OWN = PREFIX + "254"  # address of the harness itself
 NOWHERE = "02:de:ad:00:00:00"
 CLONE_NEWNET = 0x40000000
 LIBC = ctypes.CDLL(None, use_errno=True)
@@ -31,7 +31,7 @@ def enter(descriptor):
 class Network:
     def __init__(self, names):
         self.number = {name: number for number, name in enumerate(names, 1)}
-        self.lost = collections.Counter()  # (from, to) -> by how many faults
+        self.lost = collections.Counter()  # (from, to) -> number of faults that cut it
         self.own = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
         ip("link", "set", "lo", "up")
         ip("link", "add", "bridge", "type", "bridge")
@@ -58,12 +58,12 @@ class Network:
         return f"02:00:00:00:00:{self.number[name]:02x}"
 
     def command(self, name, command):
-        """The same program on that machine, under the same process number."""
+        """Returns the command to run a program on that machine. The process id stays the same."""
         return ["nsenter", "--net=" + self.path(name), "--", *map(str, command)]
 
     @contextlib.contextmanager
     def on(self, name):
-        """Sockets that are made within are that machine's. Of this thread alone."""
+        """Context in which new sockets belong to that machine. Affects only this thread."""
         enter(self.spaces[name])
         try:
             yield
@@ -78,8 +78,7 @@ class Network:
         ip("-n", sender, "neigh", "replace", self.address(receiver), "lladdr", mac, "nud", "permanent", "dev", "eth0")
 
     def cut(self, sender, receiver):
-        """What the one sends to the other is lost; the other way is left as it is. As often as it is cut, it has to be
-        healed."""
+        """Drops everything that `sender` sends to `receiver`, but not the other direction. Each cut needs one heal."""
         self.lost[sender, receiver] += 1
         self.route(sender, receiver, NOWHERE)
 

@@ -8,13 +8,13 @@ import subprocess
 
 import postgres_process
 
-LEASE_S = 2.0  # of servers, in place of 10 s
-PATIENCE_S = 5.0  # of ranks, in place of 30 s
+LEASE_S = 2.0  # of servers, instead of 10 s
+PATIENCE_S = 5.0  # of ranks, instead of 30 s
 PORT = 7787
 KEY = "0123456789abcdef0123456789abcdef"
 TRAINER_USER, INTRUDER_USER = 12001, 12002
-FOUND_MHZ = 1200  # to which an administrator has locked GPU 0 of each node
-IDLE_MHZ = 210  # at which GPUs idle that are not locked
+FOUND_MHZ = 1200  # an administrator has locked GPU 0 of each node to this clock
+IDLE_MHZ = 210  # the clock of idle GPUs without a lock
 SIMULATION = """state_file = "{folder}/gpus"
 shared_by = "everyone"
 set = "root"
@@ -51,7 +51,7 @@ def as_another(user):
 
 
 class FullDisk:
-    """All that is left of a small file system, taken and given back."""
+    """Uses up the rest of a small file system, and releases it."""
 
     def __init__(self, path):
         self.ballast = path / "ballast"
@@ -70,12 +70,12 @@ class FullDisk:
 
 
 class Program:
-    """A process that is started again and again. Its log goes on."""
+    """A process that is started repeatedly. It appends to its log."""
 
     def __init__(self, name, machine, network, history, folder):
         self.name, self.machine, self.network, self.history, self.folder = name, machine, network, history, folder
         self.process = None
-        self.expected = False  # that it runs
+        self.expected = False  # true if it should be running
         self.ended_on_purpose = self.stopped = False
         folder.mkdir(exist_ok=True)
 
@@ -101,7 +101,7 @@ class Program:
         return self.process is not None and self.process.poll() is None
 
     def end(self, how=signal.SIGKILL, seconds=30):
-        """SIGTERM: orderly. True where it ended within the time."""
+        """Ends the program; SIGTERM: orderly. Returns True if it ended within the time."""
         self.expected, self.ended_on_purpose = False, True
         if not self.runs():
             return True
@@ -129,14 +129,14 @@ class Program:
         self.stopped = False
 
     def look(self):
-        """Says so where it has ended by itself."""
+        """Records it if the program ended on its own."""
         if not self.expected or self.runs():
             return
         self.expected = False
         self.tell("down", by_itself=True, status=self.process.returncode)
 
     def memory(self):
-        """Of all that it ever held, in MiB, its threads and open files."""
+        """Records its peak memory in MiB, its threads and open files."""
         status = pathlib.Path(f"/proc/{self.process.pid}/status").read_text()
         values = {line.split(":")[0]: line.split(":")[1].split()[0] for line in status.splitlines() if ":\t" in line
                   and line.split(":")[1].split()}
@@ -146,7 +146,7 @@ class Program:
 
 
 class Database(postgres_process.Postgres):
-    """On a disk of its own, which can be filled."""
+    """PostgreSQL on its own disk, which can be filled."""
 
     def __init__(self, network, folder):
         self.network, self.folder = network, folder
@@ -189,7 +189,7 @@ class Server(Program):
 
 
 class Agent(Program):
-    """Of a node with simulated GPUs. What it saves and logs is on a small disk."""
+    """The agent of a node with simulated GPUs. Its state and log are on a small disk."""
 
     def __init__(self, name, network, history, folder, harpe, gpus):
         super().__init__(name, name, network, history, folder)
@@ -210,7 +210,7 @@ class Agent(Program):
                         "--simulate", self.simulation], check=True, capture_output=True)
 
     def found(self, gpu):
-        """The lock that was there before."""
+        """Returns the lock that existed before the agent."""
         return [FOUND_MHZ, FOUND_MHZ] if gpu == 0 else []
 
     def command(self):
@@ -219,15 +219,15 @@ class Agent(Program):
                 "--minimum-dwell", "1ms"]
 
     def idle_clocks(self):
-        """What the GPUs themselves run at, without an agent: while idle the lowest clock that is allowed."""
+        """Returns the clocks of the GPUs themselves, without an agent: when idle, the lowest clock that is allowed."""
         done = subprocess.run([self.harpe, "devices", "--simulate", self.simulation, "--json"], check=True,
                               capture_output=True, text=True)
         return [gpu["graphics_clock"]["now_mhz"] for gpu in json.loads(done.stdout)["gpus"]]
 
 
 class Trainer(Program):
-    """A training with Harpe's real client: two pipelines of two stages on the GPUs of a node. It is started again as a
-    launcher would: with all of its ranks, and a new run."""
+    """A training with Harpe's real client: two pipelines of two stages on the GPUs of a node. It is restarted as by a
+    launcher: with all of its ranks, and a new run."""
 
     def __init__(self, job, agent, network, history, folder, trainer, server, token_file):
         super().__init__(job, agent.machine, network, history, folder)

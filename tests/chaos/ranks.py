@@ -19,8 +19,8 @@ NOISE = 0.001  # of times and energies, relative
 
 
 def made_wrong(report, random):
-    """What is wrong ("energy", "time"), and the report with it: as a counter that wraps, a wrong unit or a broken clock
-    make them, in the iteration or in one of its instructions."""
+    """Returns the faulty quantity ("energy", "time"), and the report with a value like that of an overflowing counter,
+    a wrong unit or a broken clock, in the iteration or in one of its instructions."""
     instructions = [dict(one) for one in report["instructions"]]
     report = {**report, "instructions": instructions}
     part = random.choice([report, instructions[0]])
@@ -33,7 +33,7 @@ def made_wrong(report, random):
 
 
 class Connection:
-    """From a machine to a server, one request after the other. Failures end it."""
+    """A connection from a machine to a server, with one request at a time. Failures end it."""
 
     def __init__(self, network, machine, address):
         self.network, self.machine, self.address = network, machine, address
@@ -58,7 +58,7 @@ class Connection:
         self.reader = self.writer = None
 
     async def send(self, method, path, token, body=None):
-        """The status, with the header read."""
+        """Sends a request. Returns the status, after reading the header."""
         if self.writer is None:
             await self.open()
         text = b"" if body is None else json.dumps(body).encode()
@@ -69,7 +69,7 @@ class Connection:
         return int(header[9:12]), int(length) if length else None, b"\r\nconnection: close" in header
 
     async def ask(self, method, path, token, body=None, response_s=ANSWER_S):
-        """(status, document), or None where no response came."""
+        """Returns (status, document), or None without a response."""
         try:
             async with asyncio.timeout(response_s):
                 status, length, closes = await self.send(method, path, token, body)
@@ -83,7 +83,7 @@ class Connection:
 
 
 class Tokens:
-    """Of jobs, in files: as ranks read them."""
+    """Tokens of jobs in files, as ranks read them."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -103,7 +103,7 @@ class Rank:
         self.specification = ""
         self.reports = collections.deque(maxlen=MOST_REPORTS)
         self.news = asyncio.Event()
-        self.runs = asyncio.Event()  # not while its process is stopped
+        self.runs = asyncio.Event()  # cleared while its process is stopped
         self.runs.set()
         self.failures = 0
         self.heard = 0.0
@@ -149,7 +149,7 @@ class Rank:
             connection.close()
 
     async def step(self, connection):
-        """One request, and the wait before the next. False: another connection is needed."""
+        """Sends one request, and waits before the next. Returns False if another connection is needed."""
         rules, job = self.rules, self.training.job
         path = f"/v1/jobs/{job}"
         token, asked = self.training.world.tokens.read(job), time.monotonic()
@@ -186,7 +186,7 @@ class Rank:
             refused=document.get("energy_refused"), incarnation=self.rules.incarnation)
 
     async def nothing_to_report(self):
-        """True: there is now."""
+        """Waits for something to report. Returns False after a timeout."""
         try:
             async with asyncio.timeout(self.heard + PATIENCE_S * 2 / 3 - time.monotonic()):
                 await self.news.wait()
@@ -205,7 +205,7 @@ class Rank:
                 before = self.rules.incarnation
                 self.take(document, asked)
                 if self.rules.incarnation != before:
-                    self.reports.clear()  # measured by assignments of another life
+                    self.reports.clear()  # measured with assignments of another life
             return True
         if status in (404, 409):
             self.training.world.history.add(
@@ -266,7 +266,7 @@ class Rank:
 
 
 class Training:
-    """A job of light ranks in lock-step, and its machines."""
+    """A job of simulated ranks in lock-step, and its machines."""
 
     def __init__(self, world, job, data, stages, micro_batches, iteration_s, machines):
         self.world, self.job, self.machines = world, job, machines
@@ -274,13 +274,13 @@ class Training:
         self.random = random.Random(f"{world.seed} {job}")
         self.life, self.iteration = 0, 0
         self.data = data
-        self.factor = {}  # (data, stage) -> how much slower it is
-        self.broken = set()  # ranks that now and then report what cannot be
+        self.factor = {}  # (data, stage) -> slowdown factor
+        self.broken = set()  # ranks that sometimes report impossible values
         self.ranks = []
         self.task = None
 
     def begin(self):
-        """A new start of training, with other processes."""
+        """Begins a new start of training, with other processes."""
         self.life += 1
         self.run = f"run {self.life}"
         self.specification = self.model.specification(self.data)
@@ -298,7 +298,7 @@ class Training:
         self.task, self.ranks, self.broken = None, [], set()
 
     def restart(self, data=None):
-        """From the last checkpoint, perhaps with another number of pipelines."""
+        """Restarts from the last checkpoint, perhaps with another number of pipelines."""
         self.end()
         self.data = data or self.data
         self.factor = {}  # other machines

@@ -16,7 +16,8 @@ from chaos.world import World  # noqa: E402
 
 
 def prepare():
-    """Name spaces are this run's own (scripts/chaos.sh), and so is /run, where `ip netns` keeps them."""
+    """Prepares /run, where `ip netns` keeps name spaces. This run has its own name spaces (scripts/chaos.sh) and its
+    own /run."""
     subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=755", "none", "/run"], check=True)
     pathlib.Path("/run/netns").mkdir()
 
@@ -33,7 +34,7 @@ def main():
     folder = pathlib.Path(tempfile.mkdtemp(prefix=f"harpe-chaos-{arguments.seed}-"))
     folder.chmod(0o755)
     world = World(arguments.harpe.resolve(), arguments.trainer.resolve(), arguments.seed, folder)
-    # A run that could not go on is checked as far as it came.
+    # If a run fails, its history so far is checked.
     trouble = None
     try:
         asyncio.run(world.run(arguments.seconds))

@@ -12,8 +12,8 @@ from chaos.ranks import Connection
 KEPT = ("incarnation", "epoch", "objective", "stragglers", "phase", "version", "ranks_unheard", "ranks_registered", "saved_j",
         "saved_error_j", "energies_refused", "reports_unused", "assignments_late", "factor", "specification", "deleted")
 
-# Of jobs whose iterations are long. Those of short ones make windows of 100 iterations within a minute, and are held to
-# what all-max takes: looser objectives on the way would leave nothing to find.
+# Slowdowns for jobs with long iterations. Jobs with short ones complete windows of 100 iterations within a minute, and
+# are compared with all-max: a looser objective in between would hide violations.
 WISHES = (0.0, 0.02, 0.1, 0.3)
 
 
@@ -22,7 +22,7 @@ class User:
         self.world = world
         self.random = random.Random(f"{world.seed} user")
         self.looks, self.lookers, self.kept = True, 0, {}
-        self.value = 0  # no two objectives are the same
+        self.value = 0  # makes every objective unique
 
     async def ask(self, job, what, method, path, body=None, token=None, value=None, kind="ask", server=None):
         via = self.random.randrange(len(self.world.servers)) if server is None else server
@@ -46,7 +46,7 @@ class User:
         return self.ask(job, "delete", "DELETE", f"/v1/jobs/{job}")
 
     async def set_objective(self, job):
-        """The incarnation is looked at before and after, so that it is known of which life the objective is."""
+        """Sets an objective. Reads the incarnation before and after, to know the life that the objective belongs to."""
         self.value += 1
         slowdown = (self.random.choice(WISHES) if job in ("large", "medium") else 0) + self.value * 1e-6
         await self.read(job)
@@ -63,7 +63,7 @@ class User:
                               value=[pipeline])
 
     async def straggle(self, training, hold_s, declared):
-        """A pipeline of the model is slower for a while: in all of its stages, or in one."""
+        """Slows down a pipeline of the model for a while: in all of its stages, or in one."""
         life, pipeline = training.life, self.random.randrange(training.data)
         factor = round(self.random.uniform(1.1, 1.5), 3)
         stages = range(training.model.stages) if declared else [self.random.randrange(training.model.stages)]
@@ -73,7 +73,7 @@ class User:
             await self.declare(training, pipeline, factor)
         await asyncio.sleep(hold_s)
         if training.life != life:
-            return  # other machines
+            return  # after a restart on other machines
         for stage in stages:
             training.factor.pop((pipeline, stage), None)
         self.world.history.add("turned", job=training.job, slower=False)
@@ -84,9 +84,9 @@ class User:
             await asyncio.sleep(0.5)
 
     async def look(self):
-        """For as long as the run lasts: at jobs that train, and at some that only are registered and deleted."""
+        """Reads jobs until the end of the run: training ones, and some that are only registered and deleted."""
         self.lookers += 1
-        # Jobs of this user alone, so that one thing at once is asked of each.
+        # Jobs of this user only, with one request per job at a time.
         prefix, kept, number = f"kept{self.lookers}.", {}, 0
         while self.looks:
             await asyncio.sleep(0.15)
@@ -113,7 +113,7 @@ class User:
             self.kept.update(kept)
 
     async def look_at_all(self):
-        """At the end: every job, by every server."""
+        """Reads every job from every server, at the end."""
         jobs = [training.job for training in self.world.trainings]
         jobs += self.random.sample(list(self.kept), min(30, len(self.kept)))
         for job in jobs:
@@ -121,7 +121,7 @@ class User:
                 await self.read(job, server)
 
     async def intrude(self):
-        """What a client without rights may think of, at jobs of others and at a node's agent."""
+        """Sends requests that a client without rights may try, to jobs of others and to a node's agent."""
         training = self.random.choice(self.world.trainings)
         tokens = {"none": "", "of another job": self.world.tokens.read("other"), "to read": self.world.reader_token,
                   "that has expired": self.world.expired_token}

@@ -15,13 +15,13 @@ from chaos.ranks import Tokens, Training
 from chaos.user import User
 
 SERVERS, NODES, MACHINES = ("s0", "s1", "s2"), ("n0", "n1"), ("r0", "r1", "r2", "r3")
-# Job, pipelines, stages, micro-batches, seconds of an iteration: 192 light ranks, beside 8 real ones.
+# Job, pipelines, stages, micro-batches, seconds of an iteration: 192 light ranks, in addition to 8 real ones.
 JOBS = (("large", 16, 6, 4, 1.2), ("medium", 12, 4, 4, 0.8), ("small", 8, 4, 4, 0.5), ("tiny", 8, 2, 4, 0.35))
 GPUS = 4
 USERS = 3
-PAUSE_S = 1.3  # from one fault to the next, in the mean
+PAUSE_S = 1.3  # mean time between faults
 TOKEN_S = 12
-RESTART_S = 1.0  # after which a service manager starts a program again that has ended
+RESTART_S = 1.0  # delay after which a service manager restarts a program
 
 
 class World:
@@ -82,7 +82,7 @@ class World:
     # Programs.
 
     def keep(self, program):
-        """It is to run, from now on."""
+        """Keeps the program running from now on."""
         if not program.runs():
             program.start()
         self.kept_up.add(program)
@@ -106,8 +106,8 @@ class World:
             await asyncio.sleep(0.1)
 
     def watch_nodes(self):
-        """Whether the server of a node's trainer can surely not be reached from it, and whether what would let clocks go
-        then stands still."""
+        """Records whether a node's trainer certainly cannot reach its server, and whether a process that would then
+        release clocks is stopped."""
         for trainer in self.trainers:
             server, agent = trainer.server, trainer.agent
             now = {"cut": not self.network.reaches(trainer.machine, server.name) or not server.runs() or server.stopped,
@@ -117,7 +117,7 @@ class World:
                     self.nodes[kind, trainer.machine] = on
                     self.history.add(kind, node=trainer.machine, on=on)
 
-    # What is looked at.
+    # Observations.
 
     async def agent_says(self, agent, path):
         reader, writer = await asyncio.open_unix_connection(str(agent.socket))
@@ -210,7 +210,7 @@ class World:
             await self.nemesis.settle()
             self.history.add("fault", fault="end", on=False)
             self.user.looks = False
-            await asyncio.gather(*users)  # what was asked is to stand in the history with its response
+            await asyncio.gather(*users)  # waits until each request is in the history with its response
             await self.recovers()
             await self.user.look_at_all()
             self.history.add("end", seconds=time.monotonic() - began)
@@ -224,12 +224,12 @@ class World:
 
     @staticmethod
     def free(training, now):
-        """Ranks that no server governs."""
+        """Returns the ranks without a server."""
         return [rank.name for rank in training.ranks
                 if rank.rules.in_force(training.iteration, now) in (None, (0, 0))]
 
     async def recovers(self):
-        """Without faults, every light rank is governed again, and every real one reports."""
+        """Waits until, without faults, every light rank has a server again, and every real one reports."""
         marks = {training: training.iteration for training in self.trainings}
 
         def well():

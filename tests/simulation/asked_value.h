@@ -1,8 +1,8 @@
 #pragma once
 /// \file
-/// A value that people ask to change, and what it may be: each change happens at some moment
-/// between its question and its response. Where there is no response, or none that says whether it
-/// is done, it may happen later still.
+/// A value that users change by requests, and the set of its possible values. Each change takes
+/// effect at some moment between its request and its response. Without a response, or with one that
+/// leaves this open, it may take effect later.
 
 #include <algorithm>
 #include <cstddef>
@@ -16,12 +16,12 @@ namespace harpe::simulation {
 
 class AskedValue {
  public:
-  /// What is on its way when something breaks may arrive as late as this after people gave up.
+  /// The longest delay, after its client gave up, of a request that was sent when a fault began.
   static constexpr Seconds kLongestTrouble{100};
 
   explicit AskedValue(double first) : asked_{{.value = first, .at = kBefore, .done = kBefore}} {}
 
-  /// \returns  for `answered`
+  /// \returns  the number for `answered`
   std::size_t ask(double value, Instant now) {
     asked_.push_back({.value = value, .at = now});
     return asked_.size() - 1;
@@ -32,13 +32,13 @@ class AskedValue {
     one.done = is_done ? now : now + kLongestTrouble;
   }
 
-  /// Whether somewhere from `begin` to `end` it may have been that.
+  /// Returns whether the value may have been in force at any time from `begin` to `end`.
   bool may_be(double value, Instant begin, Instant end) const {
     return std::ranges::any_of(asked_, [&](const Ask& one) {
       return one.value == value && one.at <= end && !is_replaced(one, begin);
     });
   }
-  /// The largest that it may be.
+  /// Returns the largest possible value.
   double most(Instant now) const {
     double most = -std::numeric_limits<double>::infinity();
     for (const Ask& one : asked_) {
@@ -53,10 +53,10 @@ class AskedValue {
   struct Ask {
     double value = 0;
     Instant at{};
-    Instant done = kLater;  ///< the latest at which it can have happened
+    Instant done = kLater;  ///< the latest time at which it took effect
     bool is_acknowledged = false;
   };
-  /// Whether another one was asked for after it had happened, and acknowledged by then.
+  /// Returns whether a later request, sent after it took effect, was acknowledged by `by`.
   bool is_replaced(const Ask& one, Instant by) const {
     return std::ranges::any_of(asked_, [&](const Ask& other) {
       return other.is_acknowledged && other.done <= by && other.at >= one.done;

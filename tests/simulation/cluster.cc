@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::size_t kServers = 3;
 
-/// What a job is: small, so that a seed takes less than a second.
+/// Returns the specification of a job: small, so that a seed takes less than a second.
 JobSpec specification(int data, int stages, bool is_profiled, std::uint64_t seed, Profile& truth) {
   JobSpec spec;
   spec.name = "simulated";
@@ -67,7 +67,7 @@ void Cluster::note(const std::string& line) {
   if (options_.trace) options_.trace(shown(scheduler_.now()) + "  " + line);
 }
 
-/// What servers know of their jobs.
+/// Records the state that servers have of their jobs.
 void Cluster::note_jobs() {
   if (!options_.trace) return;
   for (const auto& server : servers_) {
@@ -97,7 +97,7 @@ void Cluster::build() {
   machines_.resize(kServers);
   std::vector<std::string> addresses;
   for (std::size_t i = 0; i < kServers; ++i) {
-    // Within what leases allow for: server_lease.h.
+    // Within the clock drift that leases allow: server_lease.h.
     machines_[i].rate = random.between(0.97, 1.03);
     machines_[i].since_boot = Seconds{random.between(100, 1e6)};
     servers_.push_back(
@@ -177,7 +177,7 @@ void Cluster::check_job(Training& training) {
     const auto version = status["version"].get<std::uint64_t>();
     for (std::size_t i = 0; i < training.ranks(); ++i) {
       const Rank& rank = *training.rank(i);
-      // Assignments may have changed since it was asked.
+      // Assignments may have changed since the request.
       if (!rank.governed() || rank.newest() + 1 < version) {
         broken("every change reaches every rank: " + training.rank_name(i) +
                (rank.governed() ? " is at version " + std::to_string(rank.newest()) + " of " +

@@ -1,8 +1,8 @@
 #pragma once
 /// \file
-/// A whole cluster in simulated time: servers over one database, training jobs, people who change
-/// them, a network, and a nemesis that breaks all of it, as a seed says. The same seed is the same
-/// life, event by event.
+/// A whole cluster in simulated time: servers with a shared database, training jobs, users who
+/// change them, a network, and a nemesis that breaks all of it, driven by a seed. The same seed
+/// gives the same run, event by event.
 
 #include <cstdint>
 #include <functional>
@@ -25,9 +25,9 @@ class Cluster {
  public:
   struct Options {
     std::uint64_t seed = 1;
-    Seconds broken{140};  ///< for which things break
-    Seconds calm{130};    ///< after which all must be well
-    /// Called with everything that happens and its time; empty: not called.
+    Seconds broken{140};  ///< duration of faults
+    Seconds calm{130};    ///< time after the faults, at whose end everything must work
+    /// Called with every event and its time; may be empty.
     std::function<void(const std::string& line)> trace;
   };
   explicit Cluster(Options options);
@@ -35,7 +35,7 @@ class Cluster {
   Cluster(const Cluster&) = delete;
   Cluster& operator=(const Cluster&) = delete;
 
-  /// From the start to the end. What breaks an invariant ends the process: see `broken`.
+  /// Runs the simulation. A broken invariant ends the process: see `broken`.
   Figures run();
   std::uint64_t events() const { return scheduler_.events(); }
 
@@ -45,7 +45,7 @@ class Cluster {
   void note_jobs();
   void build();
 
-  // What goes wrong: nemesis.cc.
+  // Faults: nemesis.cc.
   training::StoreFault fault_of(const training::StoreCall& call);
   void break_something();
   void trouble_server(Random& random);
@@ -54,14 +54,14 @@ class Cluster {
   void trouble_training(Random& random);
   void trouble_machines(Random& random);
   void disturb_energies();
-  /// Breaks something, and mends it after a while.
+  /// Causes a fault, and repairs it after a while.
   void trouble(const std::string& what, Seconds time, const std::function<void()>& breaks,
                std::function<void()> mends);
   void restart(Training& training, Seconds after, const std::string& run);
   void start_again(Training& training, Seconds after, const std::string& run);
   void heal_all();
 
-  // People: people.cc.
+  // Users: people.cc.
   using Heard = std::function<void(int status, const std::string& body)>;
   void ask(const std::string& method, const std::string& path, const std::string& body,
            const Heard& heard, std::optional<std::size_t> server = {});
@@ -69,11 +69,11 @@ class Cluster {
   void change_objective(Training& training);
   void remove_job(Training& training);
   void pause(Training& training);
-  /// Again and again, until the server says so.
+  /// Repeats the request until the server confirms it.
   void go_on(const std::string& job);
 
   void look(const Training& training);
-  /// What was acknowledged is in force, in a status that was asked for at that time.
+  /// Checks that the acknowledged objective is in force in a status requested at `asked`.
   void check_objective(const std::string& job, const std::string& status, Instant asked);
   void answered(const std::string& job, std::size_t number, bool is_done);
 

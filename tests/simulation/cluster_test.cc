@@ -1,5 +1,5 @@
-// The simulation itself: time, processes and networks do what they are there to do, a seed is one
-// life, and each invariant is seen to be broken where it is.
+// Tests of the simulation itself: time, processes and networks work, a seed always gives the same
+// run, and each broken invariant is detected.
 
 #include "simulation/cluster.h"
 
@@ -132,8 +132,7 @@ TEST(Cluster, ASeedIsOneLife) {
   EXPECT_NE(first, life(2));
 }
 
-// --- Invariants that are broken by hand
-// -----------------------------------------------------------
+// --- Invariants that are broken by hand ---------------------------------------------------------
 
 class BrokenHistory : public ::testing::Test {
  protected:
@@ -154,7 +153,7 @@ class BrokenHistory : public ::testing::Test {
                       std::to_string(epoch) + "}",
                   false);
   }
-  /// So many seconds, one iteration in each.
+  /// Runs iterations of one second each.
   void train(int iterations, double factor, std::uint64_t other_version = 1) {
     for (int i = 0; i < iterations; ++i) {
       history_.iteration({.job = "j",
@@ -175,7 +174,7 @@ class BrokenHistory : public ::testing::Test {
   training::SimulatedDatabase database_;
   History history_{scheduler_, database_, {}};
   std::int64_t number_ = 0;
-  Seconds unconfirmed_{};  ///< for how long a rank has not heard of its server
+  Seconds unconfirmed_{};  ///< time since a rank last heard from its server
 };
 
 TEST_F(BrokenHistory, ACommandByAClaimThatWasReplacedIsSeen) {

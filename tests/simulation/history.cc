@@ -11,7 +11,8 @@ namespace {
 
 constexpr std::size_t kWindow = 100;
 
-/// The member of a JSON object that is the last written before `end`, as text; empty: none.
+/// Returns the last member of that name before the end of a JSON object, as text; empty if there is
+/// none.
 std::string_view member(std::string_view json, std::string_view name) {
   const std::string key = "\"" + std::string(name) + "\":";
   const std::size_t at = json.find(key);
@@ -79,7 +80,7 @@ void History::sent(const std::string& server, const net::HttpRequest& request, i
   check_commander(server, id, parse_integer(epoch).value_or(0));
 }
 
-/// At most one server commands a job: none does by a claim that another one has replaced.
+/// Checks that at most one server commands a job: none may use a claim that was replaced.
 void History::check_commander(const std::string& server, const std::string& job,
                               std::int64_t epoch) {
   struct Claim {
@@ -128,7 +129,7 @@ void History::iteration(PlayedIteration iteration) {
   check_promise(job, iteration);
 }
 
-/// All ranks run by the same assignments, but those with free clocks, and while a change is
+/// Checks that all ranks with a server follow the same assignments, except while a change is being
 /// delivered.
 void History::check_mixed(JobHistory& job, const PlayedIteration& iteration) {
   std::set<RanBy> different;
@@ -157,11 +158,11 @@ void History::check_mixed(JobHistory& job, const PlayedIteration& iteration) {
   }
 }
 
-/// Over 100 iterations no job is slower than its objective. What is not counted: iterations that
-/// measure (which have a limit of their own), those while something is broken, or some ranks have
-/// not heard of their server or of the newest assignments since then, when a job may be without a
-/// server, or has ranks without one or of several, and the first after these and after machines
-/// changed.
+/// Checks that over 100 iterations no job is slower than its objective. Excluded are iterations
+/// that measure (which have their own limit), iterations during a fault, or after it until all
+/// ranks have heard from their server and have the newest assignments, iterations with ranks
+/// without a server or with several servers, and the first ones after these and after a change of
+/// machines.
 void History::check_promise(JobHistory& job, const PlayedIteration& iteration) {
   ++job.settled;
   const auto& first = iteration.by.front();
@@ -189,7 +190,7 @@ void History::check_promise(JobHistory& job, const PlayedIteration& iteration) {
   }
 }
 
-/// Reports get lost, so that less may be claimed than there is, but not more. Bars are 95 %
+/// Reports may be lost, so a claim may be below the true saving, but not above. Bars are 95 %
 /// intervals: most claims are within one, all within three.
 void History::claimed(const std::string& job, Joules saved, Joules error) {
   constexpr double kNoise = 0.01;

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// What happened in a simulation, as one sees it who looks from outside of all machines; and what
-/// must hold of it (docs/reliability.md). What breaks an invariant ends the simulation at once.
+/// The events of a simulation as seen from outside of all machines, and the invariants that must
+/// hold (docs/reliability.md). A broken invariant ends the simulation at once.
 
 #include <cstdint>
 #include <deque>
@@ -21,7 +21,7 @@
 
 namespace harpe::simulation {
 
-/// By what a rank ran an iteration.
+/// The assignments by which a rank ran an iteration.
 struct RanBy {
   std::string incarnation;
   std::uint64_t epoch = 0, version = 0;
@@ -33,24 +33,26 @@ struct PlayedIteration {
   std::string job;
   std::int64_t number = 0;
   Instant began{};
-  /// Every rank was confirmed by its server since then.
+  /// Time since which every rank has had a confirmation from its server.
   Instant confirmed_since{};
-  std::vector<std::optional<RanBy>> by = {};  ///< one a rank; none: at free clocks
+  std::vector<std::optional<RanBy>> by = {};  ///< one entry per rank; none: clocks are free
   Seconds time{}, all_max_time{};
   Joules energy{}, all_max_energy{};
   bool is_planned = false;   ///< all ranks ran by assignments of a plan
   bool is_profiled = false;  ///< a rank ran at a clock to be measured
 };
 
-/// What is counted, of one seed or of many.
+/// Counts of one seed or of many.
 struct Figures {
   std::uint64_t iterations = 0, mixed = 0, free = 0, planned = 0;
   std::uint64_t pauses = 0, split = 0;  ///< split: not all ranks paused before an iteration
   std::uint64_t requests = 0, diagnostics = 0, moves = 0, deletions = 0, starts = 0;
-  double slowest_window = 0;  ///< time over all-max, of 100 iterations by plans
+  /// Excess of the slowest 100 iterations over the allowed time, relative to it.
+  double slowest_window = 0;
   std::uint64_t windows = 0;  ///< of 100 iterations that were compared
-  double longest_mixed = 0;   ///< seconds for which ranks of a job ran by different assignments
-  /// Claims of savings, and those that are not above the truth by more than their bar.
+  /// Longest time in s in which ranks of a job ran by different assignments.
+  double longest_mixed = 0;
+  /// Number of claimed savings, and of those within their error bar above the truth.
   std::uint64_t claims = 0, claims_within = 0;
   void add(const Figures& other);
 };
@@ -58,40 +60,41 @@ struct Figures {
 class History {
  public:
   struct Options {
-    /// From the end of all diagnostics until ranks run by the same assignments: the patience of
-    /// ranks, and some of the pause before they try to register again.
+    /// Longest time from the end of all faults until ranks follow the same assignments: the
+    /// patience of ranks, and part of the delay before they try to register again.
     Seconds delivery{45};
-    /// Time of 100 iterations over what the objective allows.
+    /// Allowed excess of the time of 100 iterations over the objective.
     double tolerance = 0.005;
-    /// Iterations until a straggler is found and responded to.
+    /// Iterations until a straggler is detected and handled.
     int settling = 20;
   };
   History(Scheduler& scheduler, training::SimulatedDatabase& database, Options options)
       : scheduler_(scheduler), database_(database), options_(options) {}
 
-  /// Called with every iteration; empty: not.
+  /// Called with every iteration; may be empty.
   std::function<void(const std::string& line)> trace;
 
-  // What happens.
-  /// A server sends something to a client: of its own, or handed on.
+  // Events.
+  /// Records data that a server sends to a client: its own, or forwarded.
   void sent(const std::string& server, const net::HttpRequest& request, int status,
             const std::string& bytes, bool handed_on);
   void iteration(PlayedIteration iteration);
-  /// Ranks pause before an iteration, all or some.
+  /// Records that all or some ranks pause before an iteration.
   void paused(const std::string& job, bool all);
-  /// A job was deleted, and its client has heard so.
+  /// Records that a job was deleted, and that its client knows.
   void deleted(const std::string& job, const std::set<std::string>& incarnations);
-  /// What a job says that it has saved. \param error  half-width of its interval
+  /// Checks the saving that a job claims. \param error  half-width of its interval
   void claimed(const std::string& job, Joules saved, Joules error);
-  /// What training of the job may take longer than all-max, as a fraction, from here on.
+  /// Sets the allowed slowdown relative to all-max, as a fraction, from now on.
   void set_objective(const std::string& job, double slowdown) { jobs_[job].objective = slowdown; }
-  /// GPUs of the job got slower, or well, or are said to: that takes some iterations to be seen.
+  /// Records that GPUs of the job became slower or faster, or were declared to: detecting that
+  /// takes some iterations.
   void machines_changed(const std::string& job) { jobs_[job].settled = 0; }
-  /// Something is broken from here on, or (false) nothing is any more.
+  /// Records the begin (true) or the end (false) of faults.
   void troubled(bool is_troubled);
   void count_fault() { ++figures_.diagnostics; }
 
-  /// Incarnations of a job that servers have named so far.
+  /// Returns the incarnations of a job that servers have sent so far.
   std::set<std::string> incarnations(const std::string& job) const;
 
   Figures& figures() { return figures_; }
@@ -102,9 +105,9 @@ class History {
     std::int64_t newest_epoch = 0;
     std::optional<Instant> mixed_since;
     double objective = 0;
-    Joules saved{};   ///< in truth, of iterations that saved anything
-    int settled = 0;  ///< iterations since machines changed, or something was broken
-    std::deque<PlayedIteration> window;  ///< the newest in a row that were settled, at most 100
+    Joules saved{};                      ///< true savings of iterations that saved energy
+    int settled = 0;                     ///< iterations since a change of machines, or a fault
+    std::deque<PlayedIteration> window;  ///< the newest consecutive settled ones, at most 100
   };
   void check_commander(const std::string& server, const std::string& job, std::int64_t epoch);
   void check_mixed(JobHistory& job, const PlayedIteration& iteration);

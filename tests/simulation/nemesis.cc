@@ -1,4 +1,4 @@
-// What goes wrong in a simulated cluster.
+// Faults in a simulated cluster.
 
 #include <utility>
 
@@ -149,12 +149,12 @@ void Cluster::restart(Training& training, Seconds after, const std::string& run)
   });
 }
 
-/// Once no rank of it is there.
+/// Starts the training again once none of its ranks exists.
 void Cluster::start_again(Training& training, Seconds after, const std::string& run) {
   scheduler_.after(after, [this, &training, after, run] {
     if (training.is_ending()) return start_again(training, after, run);
     if (!training.is_running()) training.start(run);
-    // A new start may take a while until more than half of its ranks are there.
+    // A new start may take a while until more than half of its ranks have registered.
     if (--troubles_ == 0) history_.troubled(false);
   });
 }
@@ -163,7 +163,7 @@ void Cluster::trouble_training(Random& random) {
   Training& training = *random.one_of(trainings_);
   if (!training.is_running() || training.is_ending()) return;
   const std::size_t rank = random.below(training.ranks());
-  // torchrun gives its restarts the same name, others a new one.
+  // torchrun gives its restarts the same name, other launchers a new one.
   const std::string run = random.chance(0.5) ? "elastic" : "run-" + std::to_string(++runs_);
   const Seconds after = random.around(Seconds{1}, Seconds{30});
   const auto begins = [this](const std::string& what) {
@@ -215,8 +215,8 @@ void Cluster::trouble_machines(Random& random) {
   history_.machines_changed(training.id());
 }
 
-/// Disturbs energies: a hot room, or a counter that is wrong. Starts before the first iteration, so
-/// that all-max is measured under disturbances, too.
+/// Disturbs energies: a hot room, or a faulty counter. Starts before the first iteration, so that
+/// all-max is also measured with disturbances.
 void Cluster::disturb_energies() {
   if (!is_breaking_) return;
   Training& training = *energies_.one_of(trainings_);
@@ -239,7 +239,7 @@ void Cluster::disturb_energies() {
 
 void Cluster::heal_all() {
   is_breaking_ = false;
-  // What is being mended mends itself; nothing lasts longer than this.
+  // Pending repairs still happen; no fault lasts longer than this.
   database_state_ = Database::kWell;
   network_.quality.breaks = 0;
   network_.heal_all();

@@ -6,7 +6,7 @@ namespace harpe::simulation {
 
 void Network::serve(const std::string& address, Process* process, Handler handler) {
   Served& served = served_[address];
-  // Connections end with the process that had them.
+  // Connections end with the process that owned them.
   for (const auto& [number, exchange] : std::exchange(served.open, {})) {
     exchange->closed_ = true;
     exchange->stream_.reset();
@@ -35,7 +35,7 @@ void Network::heal_all() {
   for (const auto& [a, b] : std::set<Way>(cut_)) heal(a, b);
 }
 
-/// \param last  when the one before on this connection arrives
+/// \param last  arrival of the previous message on this connection
 void Network::carry(const std::string& from, const std::string& to, Instant& last,
                     std::function<void()> arrives) {
   last = std::max(last, scheduler_.now() + random_.around(quality.soonest, quality.latest));
@@ -71,7 +71,7 @@ void Network::arrive(const ExchangePtr& exchange) {
   served.open.emplace(exchange->number_, exchange);
   exchange->arrived_ = true;
   exchange->presence_ = std::make_shared<net::ClientPresence>();
-  // Read when the server gets to it.
+  // Handled when the server's loop is free.
   served.process->loop().post([this, exchange, handler = served.handler] {
     if (exchange->closed_) return;
     net::HttpRequest request = exchange->request_;
@@ -82,7 +82,7 @@ void Network::arrive(const ExchangePtr& exchange) {
   });
 }
 
-/// On the server's loop.
+/// Runs on the server's loop.
 void Network::respond(const ExchangePtr& exchange, net::HttpResponse response) {
   if (exchange->closed_) return;
   if (response.before_sending) std::exchange(response.before_sending, nullptr)(response);
@@ -141,7 +141,7 @@ void Network::to_client(const ExchangePtr& exchange, std::function<void()> work)
         [&client, work = std::move(work)]() mutable { client.loop().post(std::move(work)); });
 }
 
-/// On the client's loop.
+/// Runs on the client's loop.
 void Network::fail(const ExchangePtr& exchange, const std::string& why) {
   if (std::exchange(exchange->over_, true)) return;
   leave(exchange);

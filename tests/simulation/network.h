@@ -1,12 +1,12 @@
 #pragma once
 /// \file
-/// HTTP in simulated time: requests, responses and streams of events between processes, with what
-/// networks do to them. Bytes are not simulated: parsing them is tested elsewhere.
+/// HTTP in simulated time: requests, responses and event streams between processes, with network
+/// faults. Bytes are not simulated: parsing them is tested elsewhere.
 ///
-/// A message takes a while. Where the way is cut, it waits, as TCP's does, and arrives when the way
-/// is there again, if its connection still is; both ends only see silence. A connection may break
-/// before a request arrives or before its response does; its client sees that at once, and cannot
-/// tell which. What is sent over one connection arrives in order.
+/// Messages have a delay. If the link is cut, a message waits, as with TCP, and arrives when the
+/// link works again, if its connection still exists; until then both ends see only silence. A
+/// connection may break before a request arrives or before its response does. The client detects
+/// that at once, but cannot tell which. Messages on one connection arrive in order.
 
 #include <cstdint>
 #include <functional>
@@ -23,20 +23,20 @@
 
 namespace harpe::simulation {
 
-/// What tells a response that a server hands on from one that it gives.
+/// Header that marks a response as forwarded from another server.
 inline constexpr const char* kHandedOn = "X-Handed-On";
 
 class Network {
  public:
   struct Quality {
-    Seconds soonest{1e-4}, latest{0.02};  ///< of a message
+    Seconds soonest{1e-4}, latest{0.02};  ///< delay of a message
     double breaks = 0;                    ///< share of requests whose connection breaks
   };
 
-  /// What a server does with requests, on its loop.
+  /// Handles a request, on the server's loop.
   using Handler = std::function<void(net::HttpRequest, net::Reply)>;
-  /// Sees every response, and every piece of a stream, at the moment when a server sends it, and
-  /// whether it is another server's, which it hands on.
+  /// Called with every response, and every piece of a stream, when a server sends it, and whether
+  /// it is forwarded from another server.
   using Watch = std::function<void(const std::string& server, const net::HttpRequest& request,
                                    int status, const std::string& bytes, bool handed_on)>;
 
@@ -45,17 +45,17 @@ class Network {
   Quality quality;
   Watch watch;
 
-  /// From here on the process serves this address; without a handler, nothing does.
+  /// Sets the process that serves this address from now on; without a handler, none.
   void serve(const std::string& address, Process* process, Handler handler);
 
-  // The way between two machines, by the names of their processes.
+  // The link between two machines, by the names of their processes.
   void cut(const std::string& a, const std::string& b);
   void heal(const std::string& a, const std::string& b);
   void heal_all();
   bool is_cut(const std::string& a, const std::string& b) const;
 
-  /// What a client hears, on its loop. After the first `answered`, bytes if the response is a
-  /// stream; `ended` then comes last, unless the client has left.
+  /// Callbacks of a client, on its loop: first `answered`, then `bytes` if the response is a
+  /// stream; `ended` comes last, unless the client has left.
   struct Client {
     std::function<void(Result<net::HttpResponse>)> answered;
     std::function<void(std::string)> bytes = [](const std::string&) {};
@@ -63,7 +63,7 @@ class Network {
   };
   class Exchange;
   using ExchangePtr = std::shared_ptr<Exchange>;
-  /// \param timeout  until the response, or its head, is there, by the client's clock
+  /// \param timeout  for the response, or its head, by the client's clock
   ExchangePtr ask(Process& client, const std::string& address, net::HttpRequest request,
                   Seconds timeout, Client hears);
 
@@ -71,7 +71,7 @@ class Network {
   struct Served {
     Process* process = nullptr;
     Handler handler;
-    std::map<std::uint64_t, ExchangePtr> open;  ///< by number: in an order that is the same again
+    std::map<std::uint64_t, ExchangePtr> open;  ///< by number, so that the order is reproducible
   };
   using Way = std::pair<std::string, std::string>;
   static Way way(const std::string& a, const std::string& b) {
@@ -97,7 +97,7 @@ class Network {
   friend class Exchange;
 };
 
-/// One request with its response; a connection of its own.
+/// One request with its response, on a separate connection.
 class Network::Exchange : public std::enable_shared_from_this<Exchange> {
  public:
   Exchange(Network& network, std::uint64_t number, Process& client, std::string address,
@@ -108,7 +108,7 @@ class Network::Exchange : public std::enable_shared_from_this<Exchange> {
         address_(std::move(address)),
         request_(std::move(request)),
         hears_(std::move(hears)) {}
-  /// The client wants nothing more of it, and hears nothing more.
+  /// Cancels the exchange: the client gets no more callbacks.
   void leave() { network_.leave(shared_from_this()); }
 
  private:
@@ -119,7 +119,7 @@ class Network::Exchange : public std::enable_shared_from_this<Exchange> {
   const std::string address_;
   net::HttpRequest request_;
   Client hears_;
-  std::shared_ptr<net::ClientPresence> presence_;  ///< at the server
+  std::shared_ptr<net::ClientPresence> presence_;  ///< on the server's side
   std::shared_ptr<net::EventStream> stream_;
   Instant last_to_server_{}, last_to_client_{};
   bool arrived_ = false, answered_ = false;

@@ -15,7 +15,7 @@ gpus = "*"
 clocks_mhz = [210, 1410]
 max_lease_s = 60
 )";
-// As in the client.
+// The values of the client.
 constexpr Seconds kLease{60}, kRetry{0.5};
 
 }  // namespace
@@ -129,7 +129,7 @@ Node::Clock Node::want(std::int64_t process, std::optional<Megahertz> clock) {
   return {done, locked()};
 }
 
-/// No GPU is left changed without a lease, while an agent runs.
+/// Checks that no GPU is left changed without a lease while an agent runs.
 void Node::check() {
   if (!node_.runs() || node_.waits(0)) return;
   if (node_.leases().book().leases().empty() && node_.gpu(0).state() != found_) {

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
 /// The machine of one rank in simulated time: its GPU, the agent that may lock the GPU's clocks,
-/// and what a rank's client asks of it. It outlives agents and ranks.
+/// and the requests of the rank's client. It outlives agents and ranks.
 
 #include <cstdint>
 #include <functional>
@@ -19,26 +19,26 @@ class Node {
   Node(const Node&) = delete;
   Node& operator=(const Node&) = delete;
 
-  /// kill -9, after so many more calls of the driver and writes to the disk; 0: now.
+  /// Kills the agent (kill -9) after this many more driver calls and disk writes; 0: now.
   void kill_agent(int after_calls);
   void start_agent();
 
-  /// What the GPU does with an instruction.
+  /// The clock that the GPU uses for an instruction.
   struct Clock {
-    bool obeyed = false;              ///< it has the clock that was asked for
-    std::optional<Megahertz> locked;  ///< that it has, where it was not obeyed; none: the highest
+    bool obeyed = false;              ///< it has the requested clock
+    std::optional<Megahertz> locked;  ///< otherwise its lock, if any; none: the highest clock
   };
-  /// The rank of this process wants this clock; none: its GPU as it was.
+  /// Requests a clock for the rank of this process; none: the GPU's own setting.
   Clock want(std::int64_t process, std::optional<Megahertz> clock);
   void process_ended(std::int64_t process);
 
-  /// The agent does what is due. Call about once a second.
+  /// Runs the agent's pending work. Call about once a second.
   void tick();
 
  private:
   net::Peer peer(std::int64_t process) const;
   std::optional<Megahertz> locked();
-  /// Lets the agent act, which may be killed meanwhile.
+  /// Runs a step of the agent, which may be killed in it.
   void act(const std::function<void()>& work);
   void settle();
   void check();
@@ -47,7 +47,7 @@ class Node {
   const std::string name_;
   node::SimulatedNode node_;
   const node::TestGpu::State found_;
-  // Of the client.
+  // State of the client.
   std::string lease_;
   std::int64_t holder_ = 0;
   Instant renewed_{}, next_try_{};

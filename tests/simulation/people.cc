@@ -1,4 +1,4 @@
-// What people ask of a simulated cluster.
+// Users' requests in a simulated cluster.
 
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -75,7 +75,7 @@ void Cluster::go_on(const std::string& job) {
 
 void Cluster::change_objective(Training& training) {
   const std::string& id = training.id();
-  // No two are the same: it is known which one is in force.
+  // All objectives differ, so that the one in force is known.
   const double slowdown = random_.between(0, 0.1);
   const std::size_t number = objectives_.at(id).ask(slowdown, scheduler_.now());
   history_.set_objective(id, objectives_.at(id).most(scheduler_.now()));
@@ -106,8 +106,7 @@ void Cluster::look(const Training& training) {
 
 void Cluster::remove_job(Training& training) {
   const std::string& id = training.id();
-  // What is known of it now; a life that begins meanwhile may stay, with the objective of all new
-  // ones.
+  // The lives known now. A life that begins in the meantime may stay, with the initial objective.
   const std::set<std::string> before = history_.incarnations(id);
   const std::size_t number = objectives_.at(id).ask(0, scheduler_.now());
   ask("DELETE", "/v1/jobs/" + id, {}, [this, id, before, number](int status, const std::string&) {

@@ -8,9 +8,9 @@
 namespace harpe::simulation {
 namespace {
 
-/// From handing work to a loop, or to workers, until it begins.
+/// Delay of work that is posted to a loop, or to workers.
 constexpr Seconds kSoonest{2e-6}, kLatest{5e-3};
-/// Between looks of one that waits for threads.
+/// Interval between checks while waiting for threads.
 constexpr Seconds kBetweenLooksAtThreads{1e-3};
 
 }  // namespace
@@ -24,7 +24,7 @@ Instant Process::local(Instant simulated) const {
 }
 
 Instant Process::simulated(Instant local) const {
-  // One nanosecond more than enough: who sleeps until then must see that it is then.
+  // Rounded up by one nanosecond, so that a sleeper sees at its end that the time has come.
   return (Instant{} + ((local - Instant{}) - machine_.since_boot) / machine_.rate) + Seconds{1e-9};
 }
 
@@ -44,9 +44,9 @@ void Process::go_on() {
 }
 
 void Process::sleep_until(Instant until) {
-  // Threads of a process that was killed end one after the other, and wait for each other.
+  // Threads of a killed process end one after the other, and wait for each other.
   if (dead_) return scheduler_.sleep_until(scheduler_.now() + kBetweenLooksAtThreads);
-  // A sleep is where others may come in between, however short it is.
+  // During a sleep other threads may run, however short it is.
   bool slept = false;
   while (!dead_ && (!slept || stopped_ || clock_.now() < until)) {
     Scheduler::Thread* const me = scheduler_.running();
@@ -54,7 +54,7 @@ void Process::sleep_until(Instant until) {
     scheduler_.sleep_until(simulated(until));
     std::erase(sleeping_, me);
     slept = true;
-    if (stopped_ && !dead_) {  // until it goes on
+    if (stopped_ && !dead_) {  // until it is continued
       sleeping_.push_back(me);
       scheduler_.sleep_until(scheduler_.now() + Seconds{1e6});
       std::erase(sleeping_, me);
@@ -117,7 +117,7 @@ class Process::ProcessWorkers final : public training::Workers {
   }
   void dispatch() {
     while (running_ < threads_ && !closed_ && !process_.dead()) {
-      // The last threads take small pieces alone.
+      // The last threads take only small pieces.
       const bool only_small = running_ > 0 && running_ >= threads_ - for_small_;
       if (!queue_.has(only_small)) return;
       ++running_;

@@ -18,10 +18,10 @@
 
 namespace harpe::simulation {
 
-/// What a machine believes of the time, whatever runs on it.
+/// The time of a machine, for all of its processes.
 struct MachineTime {
   Seconds since_boot{1000};  ///< at the start of the simulation
-  double rate = 1;           ///< seconds that it counts in one
+  double rate = 1;           ///< seconds on its clock per simulated second
   Seconds wall{1.8e9};       ///< since 1970, at the start of the simulation; may be set
 };
 
@@ -36,12 +36,12 @@ class Process {
 
   bool dead() const { return dead_; }
   bool stopped() const { return stopped_; }
-  /// From here on nothing of it has any effect. What it holds is to be given up on a thread of the
-  /// scheduler, where what waits returns after a moment.
+  /// Kills the process: from now on it has no effect. Release its objects on a thread of the
+  /// scheduler, where waiting functions return after a moment.
   void kill();
-  /// Its loop has returned: nothing that was given to it is done any more.
+  /// Ends its loop: work posted to it is no longer run.
   void end_loop() { is_looping_ = false; }
-  /// As SIGSTOP and SIGCONT do: its clock goes on, nothing else does.
+  /// Like SIGSTOP and SIGCONT: its clock continues, nothing else does.
   void stop() { stopped_ = true; }
   void go_on();
 
@@ -52,8 +52,8 @@ class Process {
   /// Runs `body` as a thread of this process.
   void start_thread(std::function<void()> body);
 
-  /// Later than `loop().post`, when this moment of the simulation comes; in the order in which it
-  /// comes, if the process lives then, once it is not stopped.
+  /// Runs work at a moment of the simulation, unlike `loop().post`; in order of time, if the
+  /// process lives then, and once it is not stopped.
   void deliver_at(Instant when, std::function<void()> work);
 
  private:
@@ -74,7 +74,7 @@ class Process {
 
    private:
     Process& process_;
-    Instant last_{};  ///< when the last that was posted comes
+    Instant last_{};  ///< time of the last posted work
   };
   class ProcessWorkers;
 
@@ -90,7 +90,7 @@ class Process {
   ProcessClock clock_{*this};
   ProcessLoop loop_{*this};
   bool dead_ = false, stopped_ = false, is_looping_ = true;
-  std::deque<std::function<void()>> held_;  ///< what came while it was stopped
+  std::deque<std::function<void()>> held_;  ///< work that arrived while it was stopped
   std::vector<Scheduler::Thread*> sleeping_;
 };
 

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Chance that is the same on every machine and with every library.
+/// Random numbers that are the same on every machine and with every library.
 
 #include <cstddef>
 #include <cstdint>
@@ -15,18 +15,18 @@ namespace harpe::simulation {
 
 class Random {
  public:
-  /// \param purpose  each has numbers of its own: one that draws more changes no other
+  /// \param purpose  each has its own sequence, so that drawing more for one does not affect others
   Random(std::uint64_t seed, std::string_view purpose)
       : engine_(seed * 0x9E3779B97F4A7C15U + fnv1a(purpose)) {}
 
-  /// From 0, below `n`, which is at least 1.
+  /// Returns a number from 0 to n - 1; `n` is at least 1.
   std::size_t below(std::size_t n) { return static_cast<std::size_t>(engine_() % n); }
-  /// From 0, below 1.
+  /// Returns a number in [0, 1).
   double fraction() { return static_cast<double>(engine_() >> 11) * 0x1.0p-53; }
   bool chance(double probability) { return fraction() < probability; }
   double between(double low, double high) { return low + (high - low) * fraction(); }
   Seconds between(Seconds low, Seconds high) { return Seconds{between(low.value, high.value)}; }
-  /// Evenly in the logarithm: short ones are as likely as long ones.
+  /// Returns a duration with uniform logarithm: short ones are as likely as long ones.
   Seconds around(Seconds low, Seconds high);
   template <class T>
   const T& one_of(const std::vector<T>& all) {

@@ -8,7 +8,7 @@
 namespace harpe::simulation {
 namespace {
 
-// As in the client.
+// The values of the client.
 constexpr Seconds kResponseTimeout{10}, kSilence{60};
 constexpr Seconds kShortestPause{1e-3};
 
@@ -56,7 +56,7 @@ void Rank::pause(const training::PauseRequest& pause, std::int64_t iteration) {
   });
 }
 
-/// As the client decides (pause_board.h).
+/// Uses the rule of the client (pause_board.h).
 bool Rank::is_pausing() {
   if (!paused_) return false;
   const bool is_alone =
@@ -99,10 +99,10 @@ void Rank::move_on() {
   });
 }
 
-// --- The way to the server ----------------------------------------------------------------------
+// --- The connection to the server ---------------------------------------------------------------
 
 struct Rank::Link::Stream {
-  std::weak_ptr<Network::Exchange> exchange;  ///< which owns this
+  std::weak_ptr<Network::Exchange> exchange;  ///< the owner of this
   std::function<void(std::string_view)> bytes;
   std::function<void(net::HttpResult)> ended;
   Instant heard;

@@ -1,8 +1,7 @@
 #pragma once
 /// \file
-/// A rank of a training job in simulated time: the client's conversation with its server, and the
-/// assignments it follows, over a simulated network. What threads it has in a real process are one
-/// here.
+/// A rank of a training job in simulated time: the client's communication with its server, and the
+/// assignments it follows, over a simulated network. The threads of a real client are one here.
 
 #include <memory>
 #include <optional>
@@ -18,7 +17,7 @@ namespace harpe::simulation {
 
 class Rank {
  public:
-  /// \param address  of the server that it was given
+  /// \param address  of the server given to the rank
   Rank(Process& process, Network& network, std::string address,
        training::ServerSessionOptions options, std::size_t instructions);
   Rank(const Rank&) = delete;
@@ -26,31 +25,31 @@ class Rank {
 
   Process& process() { return process_; }
   const Process& process() const { return process_; }
-  /// By what it runs an iteration that begins now; none: its clocks are free.
+  /// Returns the assignment for an iteration that begins now; none: its clocks are free.
   std::optional<training::StageAssignment> in_force(std::int64_t iteration) const;
   bool governed() const { return governed_; }
-  /// The life of the job in which it registered.
+  /// Returns the life of the job in which the rank registered.
   const std::string& incarnation() const { return session_.incarnation(); }
   std::uint64_t newest() const { return book_.newest(); }
 
-  /// For how long nothing was heard that confirms that a server governs it, while it ran.
+  /// Returns the time since the last confirmation that a server has this rank, while it ran.
   Seconds unconfirmed() const;
   void go_on() { went_on_ = process_.clock().now(); }
 
-  /// Whether training is asked to pause before this iteration.
+  /// Returns the pause request for this iteration, if any.
   std::optional<training::PauseRequest> pause_before(std::int64_t iteration) {
     auto asked = pauses_.before(iteration);
     reached_ = asked ? iteration - 1 : iteration;
     return asked;
   }
-  /// Follows that.
+  /// Begins to pause.
   void pause(const training::PauseRequest& pause, std::int64_t iteration);
-  /// Whether it still does.
+  /// Returns whether it still pauses.
   bool is_pausing();
 
-  /// An iteration has ended. \param report  of it, by the assignments that held
+  /// Reports the end of an iteration. \param report  by the assignments in force
   void report(training::IterationReport report, Instant began);
-  /// Training has ended in order.
+  /// Ends training in order.
   void end();
 
  private:
@@ -79,23 +78,23 @@ class Rank {
   };
 
   training::ServerSession::Listener listener();
-  /// Does what is due, and comes back when something is.
+  /// Runs pending work, and schedules itself for the next.
   void move_on();
 
   Process& process_;
   Link link_;
   training::AssignmentBook book_;
   training::PauseBook pauses_;
-  std::optional<training::PauseRequest> paused_;  ///< by which it waits
+  std::optional<training::PauseRequest> paused_;  ///< the request it follows
   std::int64_t paused_before_ = 0;                ///< iteration
   std::int64_t reached_ = -1;                     ///< `PauseBoard::reached`
-  Instant alone_since_{};                         ///< where it is not governed
+  Instant alone_since_{};                         ///< if no server has this rank
   bool governed_ = false;
   Instant forgotten_{};
-  Instant heard_{};    ///< a success, or anything on a stream
-  Instant went_on_{};  ///< after it was stopped
+  Instant heard_{};    ///< last success, or last data on a stream
+  Instant went_on_{};  ///< when it last continued after a stop
   training::ServerSession session_;
-  std::uint64_t turn_ = 0;  ///< a timer that was set before does nothing
+  std::uint64_t turn_ = 0;  ///< makes earlier timers do nothing
 };
 
 }  // namespace harpe::simulation

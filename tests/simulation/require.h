@@ -1,15 +1,15 @@
 #pragma once
 /// \file
-/// What has to hold.
+/// Checks of requirements.
 
 #include <functional>
 #include <string>
 
 namespace harpe::simulation {
 
-/// Tells what is broken and ends the process: its threads are in the middle of something.
+/// Prints the broken requirement and ends the process: its threads are in the middle of work.
 [[noreturn]] void broken(const std::string& what);
-/// Tells more, such as the seed and the time, before the end; empty: no more.
+/// Sets a function that prints more, such as the seed and the time, before the end; may be empty.
 void on_broken(std::function<void(const std::string& what)> tell);
 
 inline void require(bool holds, const char* what) {

@@ -8,15 +8,15 @@
 namespace harpe::simulation {
 namespace {
 
-// As in `harpe serve`.
+// The values of `harpe serve`.
 constexpr Seconds kTick{1}, kLookAround{2}, kLookAtLease{0.1}, kPeerTimeout{5};
 constexpr Seconds kWaitsForOthers{600};
 constexpr Seconds kPrunePeriod{60}, kEventsKept{30.0 * 24 * 3600};
-/// A service that failed is started again after so long.
+/// Delay after which a failed service is restarted.
 constexpr Seconds kRestart{1};
 constexpr Seconds kLook{0.01};
 
-/// Events of another server, handed on.
+/// Events of another server, forwarded.
 class HandedOnEvents final : public net::EventStream {
  public:
   void start(std::function<void()> wake) override {
@@ -56,7 +56,7 @@ void Server::start() {
       std::make_unique<Life>(world_.scheduler, name, machine_, world_.seed + lives_.size() * 1000));
   life_ = lives_.back().get();
   Life& life = *life_;
-  // The one before lets its files go first.
+  // The previous life releases its files first.
   Life* const before = lives_.size() > 1 ? lives_[lives_.size() - 2].get() : nullptr;
   life.process.start_thread([this, &life, before] {
     while (before != nullptr && !before->gone) {
@@ -165,11 +165,11 @@ void Server::end(bool at_once) {
   life.up = false;
   life.process.end_loop();
   if (at_once || life.starting) life.process.kill();
-  if (life.starting) return;  // who opens it sees that
+  if (life.starting) return;  // the starting thread detects that
   life.process.start_thread([this, &life] { take_down(life); });
 }
 
-/// On a thread: what writes and what waits for workers may take a while.
+/// Runs on a thread, since writing and waiting for workers may take a while.
 void Server::take_down(Life& life) {
   life.up = false;
   life.api.reset();
@@ -187,7 +187,7 @@ void Server::stop() {
 }
 
 void Server::go_on() {
-  // One that is asked to end while it is stopped ends then.
+  // A process that was asked to end while it was stopped ends now.
   for (const auto& life : lives_) {
     if (!life->gone) life->process.go_on();
   }

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// A server in simulated time: the real registry, owners and API, over a simulated store, network
+/// A server in simulated time: the real registry, owners and API, with a simulated store, network
 /// and loop. Its process can be killed, stopped and started again.
 
 #include <functional>
@@ -31,21 +31,21 @@ class Server {
   Server& operator=(const Server&) = delete;
 
   const std::string& url() const { return url_; }
-  /// Begins as soon as the database lets it, and again after each failure, as a service does.
+  /// Starts as soon as the database is available, and again after each failure, like a service.
   void start();
   /// kill -9.
   void kill() { end(true); }
-  /// SIGTERM: writes what is not stored and gives its lease up.
+  /// SIGTERM: stores everything and releases its lease.
   void end_in_order() { end(false); }
   void stop();   ///< SIGSTOP
   void go_on();  ///< SIGCONT
 
   bool is_running() const { return life_ != nullptr && life_->up && !life_->process.dead(); }
-  /// Null where it does not run.
+  /// Returns null if it is not running.
   training::JobRegistry* registry() { return is_running() ? life_->registry.get() : nullptr; }
 
  private:
-  /// From a start to its end.
+  /// One run of the server process.
   struct Life {
     Life(Scheduler& scheduler, const std::string& name, const MachineTime& machine,
          std::uint64_t seed)
@@ -72,7 +72,7 @@ class Server {
   const std::string name_, url_;
   const MachineTime& machine_;
   Life* life_ = nullptr;
-  std::vector<std::unique_ptr<Life>> lives_;  ///< kept: events of the past refer to them
+  std::vector<std::unique_ptr<Life>> lives_;  ///< kept, since past events refer to them
 };
 
 }  // namespace harpe::simulation

@@ -1,4 +1,4 @@
-// Two servers over one database, in simulated time, where the database responds late.
+// Two servers with one database that responds late, in simulated time.
 
 #include "simulation/server.h"
 
@@ -40,7 +40,7 @@ class TwoServers : public ::testing::Test {
     run(60_s);
   }
   void run(Seconds time) { scheduler_.run_until(scheduler_.now() + time); }
-  /// \returns  where the status of the response will be; 0: there is none
+  /// \returns  a place for the status of the response; 0: there is none
   std::shared_ptr<int> ask(std::size_t server, const std::string& method, const std::string& path,
                            const std::string& body = {}) {
     net::HttpRequest request;
@@ -72,8 +72,8 @@ class TwoServers : public ::testing::Test {
   Seconds writes_after_{1e-3};
 };
 
-/// The database has removed it, and the response to that is on its way: another server may have
-/// registered it again since.
+/// The database has removed the job, and its response is on the way: another server may have
+/// registered the job again since.
 TEST_F(TwoServers, ThatRemovesAJobDoesNotCommandIt) {
   ASSERT_EQ(respond(0, "PUT", kJob, kSpecification), 201);
   const auto removed = ask(0, "DELETE", kJob);
@@ -88,7 +88,7 @@ TEST_F(TwoServers, ThatRemovesAJobDoesNotCommandIt) {
   EXPECT_EQ(respond(0, "GET", kJob), 200) << "the new one";
 }
 
-/// Nor where the response is lost, until it is known whether the job is still there.
+/// The same if the response is lost, until it is known whether the job still exists.
 TEST_F(TwoServers, ThatMayHaveRemovedAJobDoesNotCommandIt) {
   for (const bool was_done : {true, false}) {
     SCOPED_TRACE(was_done);

@@ -1,7 +1,7 @@
-// Plays seeds of a simulated cluster: docs/reliability.md.
+// Runs seeds of a simulated cluster: docs/reliability.md.
 //
-//   simulate --seeds FIRST COUNT     each in a process of its own, on all cores
-//   simulate --seed N [--trace]      one, with everything that happens
+//   simulate --seeds FIRST COUNT     each in a separate process, on all cores
+//   simulate --seed N [--trace]      one seed, and prints every event
 
 #include <sched.h>
 #include <sys/wait.h>
@@ -25,8 +25,8 @@
 namespace harpe::simulation {
 namespace {
 
-constexpr double kWithin = 0.93;    // of claims, whose bars are 95 % intervals
-constexpr unsigned kLongest = 600;  // s of a seed, which takes about one
+constexpr double kWithin = 0.93;    // least share of claims within their 95 % intervals
+constexpr unsigned kLongest = 600;  // s for a seed, which takes about one
 
 struct Total {
   Figures figures;
@@ -67,15 +67,15 @@ void print(const Total& total, double seconds) {
       static_cast<unsigned long long>(all.claims), seconds);
 }
 
-/// A seed in a process of its own: it can end in the middle.
+/// A seed in a separate process, since it can end in the middle.
 struct Child {
   pid_t pid = -1;
-  int figures = -1;  ///< to read its figures from
+  int figures = -1;  ///< pipe for its figures
   std::uint64_t seed = 0;
   std::size_t slot = 0;
 };
 
-/// Where a scheduler begins, it stays: so no two begin on one CPU.
+/// A scheduler stays on the CPU where it starts, so no two start on the same one.
 void move_to(std::size_t slot) {
   cpu_set_t all;
   if (::sched_getaffinity(0, sizeof all, &all) != 0) return;

@@ -10,7 +10,7 @@
 namespace harpe::simulation {
 namespace {
 
-/// Between looks whether a process that holds the others up goes on.
+/// Interval between checks whether a stopped process continues, for which the others wait.
 constexpr Seconds kBetweenLooks{0.1};
 constexpr Seconds kBetweenTicks{1};
 constexpr Seconds kPatience{30};  ///< of ranks
@@ -47,7 +47,7 @@ std::optional<training::StageAssignment> Training::obeyed(
   const auto first = assignments ? std::optional(assignments->clocks.front()) : std::nullopt;
   const Node::Clock clock = nodes_[index]->want(process_id(index), first);
   if (clock.obeyed || !clock.locked) return clock.obeyed ? assignments : std::nullopt;
-  // It is as an agent left it that is gone.
+  // The GPU keeps the lock of an agent that has ended.
   return training::StageAssignment{.purpose = training::StageAssignment::Purpose::kAllMax,
                                    .clocks = {*clock.locked}};
 }
@@ -89,7 +89,7 @@ bool Training::all_run() const {
   });
 }
 
-/// Whether some rank waits. Real ones hang, or fail, where others do not.
+/// Returns whether some rank waits. Real ranks hang, or fail, if others do not wait.
 bool Training::pauses() {
   if (std::exchange(looked_before_, next_) != next_) {
     std::size_t asked = 0;
@@ -177,7 +177,7 @@ void Training::end_iteration(Instant began, PlayedIteration played,
     for (const auto& rank : ranks_) {
       rank->process().loop().post([one = rank.get()] { one->end(); });
     }
-    // They say so for some seconds, then their processes end.
+    // Ranks repeat this for some seconds, then their processes end.
     return world_.scheduler.after(Seconds{5}, [this, start = start_] {
       if (start == start_) kill_all();
     });

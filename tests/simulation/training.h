@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// A training job in simulated time: ranks on GPUs that train iteration by iteration, together, as
-/// synchronous training does. It is started, killed, started again, and ends.
+/// A training job in simulated time: ranks on GPUs that train in synchronous iterations. It is
+/// started, killed, started again, and ends.
 
 #include <cstdint>
 #include <functional>
@@ -25,7 +25,7 @@ class Training {
     Scheduler& scheduler;
     Network& network;
     History& history;
-    std::vector<std::string> addresses;  ///< of servers: one for each rank, in turns
+    std::vector<std::string> addresses;  ///< of servers, assigned to ranks in turn
     std::uint64_t seed = 0;
   };
   Training(World world, std::string id, JobSpec spec, const Profile& truth);
@@ -36,24 +36,24 @@ class Training {
   const JobSpec& spec() const { return spec_; }
   training::EmulatedMachines& machines() { return machines_; }
   std::size_t ranks() const { return static_cast<std::size_t>(spec_.shape.ranks()); }
-  /// Null where it is not running.
+  /// Returns null if it is not running.
   Rank* rank(std::size_t index);
   std::string rank_name(std::size_t index) const { return id_ + "-" + std::to_string(index); }
 
   /// \param run  name of this start of training
   void start(const std::string& run);
   bool is_running() const { return !ranks_.empty(); }
-  /// One process: the others hang until all are killed.
+  /// Kills one process: the others hang until all are killed.
   void kill_rank(std::size_t index);
   void stop_rank(std::size_t index);
   void go_on_rank(std::size_t index);
   void kill_all();
-  /// In order, after this iteration: all ranks say so.
+  /// Ends training in order after this iteration: all ranks report it.
   void end() { ending_ = true; }
   bool is_ending() const { return ending_; }
-  /// Energies that ranks report in place of the measured ones.
+  /// Energies that ranks report instead of the measured ones.
   std::map<std::size_t, Joules> wrong_energies;
-  /// The machine of a rank.
+  /// Returns the machine of a rank.
   Node& node(std::size_t index) { return *nodes_[index]; }
 
  private:
@@ -63,7 +63,7 @@ class Training {
   bool all_run() const;
   bool pauses();
   void tick();
-  /// By what a rank's GPU runs: by assignments, or as it is.
+  /// Returns the assignment that a rank's GPU follows, or none if it has its own setting.
   std::optional<training::StageAssignment> obeyed(
       std::size_t index, std::optional<training::StageAssignment> assignments);
   std::int64_t process_id(std::size_t index) const;
@@ -75,12 +75,12 @@ class Training {
   training::EmulatedMachines machines_;
   const MachineTime machine_;
   std::vector<std::unique_ptr<Node>> nodes_;
-  std::vector<std::unique_ptr<Process>> processes_;  ///< kept: events of the past refer to them
+  std::vector<std::unique_ptr<Process>> processes_;  ///< kept, since past events refer to them
   std::vector<std::unique_ptr<Rank>> past_;
   std::vector<std::unique_ptr<Rank>> ranks_;
   std::uint64_t start_ = 0;
   std::int64_t next_ = 0;
-  std::int64_t looked_before_ = -1;  ///< iteration before which all looked whether to pause
+  std::int64_t looked_before_ = -1;  ///< iteration before which all ranks last checked for a pause
   bool ending_ = false;
 };
 

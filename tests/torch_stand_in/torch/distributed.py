@@ -5,7 +5,7 @@ import time
 
 
 def is_available():
-    """Ranks are started with their number."""
+    """Returns whether the launcher set a rank."""
     return "RANK" in os.environ
 
 
@@ -14,7 +14,7 @@ def is_initialized():
 
 
 def broadcast_object_list(objects, src=0):
-    """Through the file that HARPE_TEST_BROADCAST names."""
+    """Broadcasts through the file that HARPE_TEST_BROADCAST names."""
     path = pathlib.Path(os.environ["HARPE_TEST_BROADCAST"])
     if int(os.environ["RANK"]) == src:
         new = path.with_suffix(".new")
