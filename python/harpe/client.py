@@ -35,27 +35,27 @@ class Counts(NamedTuple):
     iterations: int
     instructions: int
     clock_changes: int
-    """Asked for, ahead or not."""
+    """Requested clock changes, ahead of time or not."""
     asked_ahead: int
-    """Of these, while another instruction ran."""
+    """Clock changes requested while an earlier instruction ran."""
     unexpected: int
-    """Instructions that were not the next of the schedule."""
+    """Instructions of the schedule that ran out of order."""
     unknown: int
-    """That the schedule does not have."""
+    """Instructions that are not in the schedule."""
     reports_sent: int
     reports_dropped: int
     events_lost: int
     version: int
-    """Of the assignments in force; 0: none."""
+    """Version of the assignments in force; 0 if there are none."""
 
 
 class Pause(NamedTuple):
     """A request to pause training."""
 
     until: datetime | None
-    """When it should end, where that is known; in UTC."""
+    """The expected end, in UTC; None if unknown."""
     reason: str
-    """For people, such as "412 g/kWh"; may be empty."""
+    """Text for the user, such as "412 g/kWh"; may be empty."""
 
 
 class _Instruction:

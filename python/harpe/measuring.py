@@ -50,25 +50,25 @@ class DeviceEnergy:
     """Energy of one device."""
 
     device: str
-    """"GPU 0", "CPU 0", "DRAM 0"."""
+    """Such as "GPU 0", "CPU 0" or "DRAM 0"."""
     name: str
     uuid: str
     joules: float | None
-    """None: nothing could be read."""
+    """None if nothing could be read."""
     joules_error: float | None
-    """Half of the 95 % interval; None: not known."""
+    """Half-width of the 95 % interval; None if unknown."""
     sensor_error: float
-    """J that the sensor itself may be off, apart from the error."""
+    """Systematic error of the sensor, in J, not part of ``joules_error``."""
     seconds: float
     source: str
-    """Where the joules come from, such as "counter, edges by power"."""
+    """Source of the joules, such as "counter, edges by power"."""
     missing_s: float = 0.0
-    """After the device failed: the joules are the least that was used."""
+    """Time after the device failed; ``joules`` is then a lower bound."""
     problem: str | None = None
     throttled: float = 0.0
-    """Share of the time in which the GPU was held back..."""
+    """Share of the time in which the GPU was throttled."""
     throttled_by: str = ""
-    """...and what by."""
+    """Causes of the throttling."""
 
     @property
     def watts(self) -> float | None:

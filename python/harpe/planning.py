@@ -44,14 +44,14 @@ class PlanFigures:
     iteration_time_s: float
     iteration_energy_j: float
     slowdown: float
-    """Against the fastest iteration there is."""
+    """Relative to the fastest possible iteration."""
     saving: float
-    """Of energy, against all-max: every instruction at its highest clock."""
+    """Saving of energy relative to all-max: every instruction at its highest clock."""
     average_power_w: float
     lower_bound_j: float
-    """No choice of measured clocks needs less in this time."""
+    """No choice of measured clocks needs less energy in this time."""
     gap: float
-    """How far the energy is above that."""
+    """Excess of the energy over the lower bound."""
     clock_changes: int
 
 
@@ -73,16 +73,16 @@ class Plan:
     micro_batches: int
     objective: str
     synthetic: bool
-    """The profile comes from a model of a GPU, not from measurements."""
+    """True if the profile was computed by a model of a GPU, not measured."""
     chosen: PlanFigures
     all_max: PlanFigures
     fastest: PlanFigures
     least_energy: PlanFigures
     tight_bound_j: float
-    """No plan needs less in the chosen one's time. ``chosen.lower_bound_j``, which mixes clocks as
-    no plan can, is at most this."""
+    """No plan needs less energy in the time of ``chosen``. ``chosen.lower_bound_j``, for which an
+    instruction may mix clocks, is at most this."""
     frontier: tuple[FrontierPoint, ...] = field(repr=False)
-    """The fastest first."""
+    """Fastest point first."""
     document: dict[str, Any] = field(repr=False)
     """``plan.json``: a setting for every instruction (docs/formats.md)."""
     notes: tuple[str, ...] = ()
@@ -351,7 +351,7 @@ class _Inputs:
 
     profile: _Input
     latency: _Input | None
-    """The table of latencies beside the profile, which the command finds there."""
+    """The latency table beside the profile, where the command looks for it."""
     schedule: _Input | str
     options: tuple[str, ...]
 

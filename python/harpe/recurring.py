@@ -21,14 +21,14 @@ class Verdict(NamedTuple):
 
     stop: bool
     converged: bool
-    """The target is reached, within the bound of its cost."""
+    """True if the trial reached the target within its cost bound."""
     reason: str
-    """"go_on", "reached", "too_costly", "max_epochs", "will_not_reach" (by its metric so far, in
-    the epochs it may still have) or "reported"."""
+    """One of "go_on", "reached", "too_costly", "max_epochs", "will_not_reach" (judged by its metric
+    so far and the epochs left) and "reported"."""
     cost: float
-    """J, so far."""
+    """Cost so far, in J."""
     bound: float
-    """J, beyond which the trial stops; infinite where there is none."""
+    """Cost at which the trial is stopped, in J; infinite if there is no bound."""
 
 
 class RecurringJob:

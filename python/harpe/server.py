@@ -28,7 +28,7 @@ class Event(NamedTuple):
     """An event that the server sent."""
 
     kind: str
-    """"assignments", "phase" or "log"."""
+    """One of "assignments", "phase" and "log"."""
     data: dict[str, Any]
 
 
