@@ -112,6 +112,7 @@ std::vector<OptionHelp> option_help(const CLI::App& command) {
   std::vector<OptionHelp> result;
   std::vector<OptionHelp> general;  // help and --json, which every command has, are last
   for (const CLI::Option* option : command.get_options()) {
+    if (option->get_group().empty()) continue;  // hidden: options of tests
     OptionHelp help{.names = {},
                     .value = option->get_items_expected_max() == 0 ? "" : option->get_type_name(),
                     .description = option->get_description(),
@@ -226,10 +227,13 @@ std::string man_page(const CLI::App& command) {
     for (const std::string& line : lines_of(command.get_footer())) text += roff(line) + '\n';
     text += ".fi\n";
   }
-  text += ".SH EXIT STATUS\n.TP\n.B 0\nSuccess.\n.TP\n.B 1\nA check refused what it was given.\n";
+  text += ".SH EXIT STATUS\n.TP\n.B 0\nSuccess.\n.TP\n.B 1\nA check refused its input.\n";
   text +=
       ".TP\n.B 2\nWrong input, no plan exists, or a file could not be read or written; nothing "
-      "was written.\n.TP\n.B 70\nA defect of Harpe.\n";
+      "was written.\n.TP\n.B 69\nA device or driver does not support the request, or is "
+      "unavailable "
+      "now.\n.TP\n.B 70\nA defect in Harpe.\n.TP\n.B 75\nAnother client holds the "
+      "device.\n.TP\n.B 77\nNo permission; the message suggests a remedy.\n";
   std::vector<std::string> related;
   for (const CLI::App* sub : subcommands(command)) {
     related.push_back(".BR " + roff(dashed(full_name(*sub))) + " (1)");
@@ -496,7 +500,8 @@ void add_man_command(Commands& commands, const std::string& example) {
   CLI::App& app = commands.add(
       commands.root(), "man",
       "print a manual page\n"
-      "In roff, of the whole command or of one subcommand, from the same text as --help.",
+      "Prints the page of the whole program or of one subcommand, in roff, from the same text as "
+      "--help.",
       program + " man | man -l -\n" + program + " man " + example + " > " + file,
       [words, &commands](Console&) -> Result<Outcome> {
         const auto command = HARPE_TRY(find_command(commands.root(), *words));

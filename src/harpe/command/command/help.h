@@ -22,6 +22,7 @@ struct OptionHelp {
   bool required = false;
 };
 
+/// Returns the options of a command, without hidden ones (options without a group).
 std::vector<OptionHelp> option_help(const CLI::App& command);
 /// Returns the direct subcommands, in the order they were added.
 std::vector<const CLI::App*> subcommands(const CLI::App& command);

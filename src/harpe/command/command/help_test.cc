@@ -1,7 +1,9 @@
 #include "harpe/command/command/help.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <CLI/CLI.hpp>
 #include <filesystem>
 #include <fstream>
 
@@ -10,9 +12,22 @@
 namespace harpe::command {
 namespace {
 
+using ::testing::HasSubstr;
+using ::testing::Not;
+
 void write_page(const std::filesystem::path& folder) {
   std::filesystem::create_directories(folder);
   std::ofstream(folder / "tutorial.md") << "# Tutorial\n";
+}
+
+TEST(HelpText, HidesOptionsWithoutAGroup) {
+  CLI::App app("serves jobs", "serve");
+  int lease = 0;
+  app.add_option("--test-lease", lease)->group("");
+  app.add_option("--workers", lease)->group("Jobs");
+  const std::string pages = help_text(app) + man_page(app);
+  EXPECT_THAT(pages, Not(HasSubstr("test")));
+  EXPECT_THAT(help_text(app), HasSubstr("\nJobs:\n  --workers"));
 }
 
 TEST(DocumentationText, NamesTheFolderOfAnInstallationOrWheel) {

@@ -90,7 +90,6 @@ class OptionTaker {
   std::vector<std::string> known() const {
     std::vector<std::string> names;
     for (const OptionHelp& option : option_help(command_)) {
-      if (option.group.empty()) continue;
       for (const std::string& name : option.names) {
         if (!name.starts_with("--")) continue;
         if (may_stand_in_file(*command_.get_option(name))) names.push_back(name.substr(2));
@@ -151,8 +150,8 @@ class OptionTaker {
 
 CLI::Option* add_config_option(CLI::App& command, std::string& file) {
   return add_text(command, "--" + std::string(kConfig), "FILE",
-                  "Options from a file in TOML: a key is an option without its dashes; those given "
-                  "here come before it",
+                  "TOML file of options: a key is an option without its dashes. Options on the "
+                  "command line override the file",
                   file)
       ->configurable(false);
 }
