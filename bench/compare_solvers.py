@@ -92,9 +92,9 @@ def print_row(cells):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("harpe", type=pathlib.Path)
-    parser.add_argument("profile", type=pathlib.Path, help="CSV of at least eight stages")
-    parser.add_argument("--seconds", type=float, default=60, help="limit of HiGHS, by the clock (default %(default)g)")
-    parser.add_argument("--search-seconds", type=float, default=10, help="of Harpe's longer search, by the clock (default %(default)g)")
+    parser.add_argument("profile", type=pathlib.Path, help="CSV file with at least eight stages")
+    parser.add_argument("--seconds", type=float, default=60, help="wall-clock limit of HiGHS, s (default %(default)g)")
+    parser.add_argument("--search-seconds", type=float, default=10, help="wall-clock limit of Harpe's longer search, s (default %(default)g)")
     arguments = parser.parse_args()
     arguments.harpe = arguments.harpe.resolve()
     print_row(["stages x micro-batches", "slowdown", "lower bound", "HiGHS's bound", "Harpe", "Harpe, longer", "HiGHS", "lowtime"])

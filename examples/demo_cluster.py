@@ -238,8 +238,8 @@ class DemoCluster:
 
 
 def add_program_options(parser):
-    parser.add_argument("--harpe", type=pathlib.Path, help="the command (default: that of the PATH)")
-    parser.add_argument("--trainer", type=pathlib.Path, help="examples/trainer.cc, built (default: what is installed with harpe)")
+    parser.add_argument("--harpe", type=pathlib.Path, help="the harpe command (default: from PATH)")
+    parser.add_argument("--trainer", type=pathlib.Path, help="program built from examples/trainer.cc (default: the installed one)")
     # The name of the command that started this script, for messages.
     parser.add_argument("--command", default="", help=argparse.SUPPRESS)
 

@@ -215,7 +215,7 @@ class CarbonDemo(DemoCluster):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     add_program_options(parser)
-    parser.add_argument("--out", type=pathlib.Path, help="where report.html and logs go; otherwise none are kept")
+    parser.add_argument("--out", type=pathlib.Path, help="folder for report.html and logs (default: keep nothing)")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--check", action="store_true")
     arguments = parser.parse_args()

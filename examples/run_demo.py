@@ -273,11 +273,11 @@ def table(result):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     add_program_options(parser)
-    parser.add_argument("--out", type=pathlib.Path, help="where report.html and logs go; otherwise none are kept")
+    parser.add_argument("--out", type=pathlib.Path, help="folder for report.html and logs (default: keep nothing)")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--check", action="store_true")
-    parser.add_argument("--within", type=float, default=0.02, help="of time, for --check")
-    parser.add_argument("--energy-within", type=float, default=0.02, help="of energy, for --check")
+    parser.add_argument("--within", type=float, default=0.02, help="tolerance of the time for --check (default: %(default)s)")
+    parser.add_argument("--energy-within", type=float, default=0.02, help="tolerance of the energy for --check (default: %(default)s)")
     arguments = parser.parse_args()
     find_programs(arguments)
     with temporary_folder() as temporary:

@@ -28,7 +28,7 @@ FEATURES, CLASSES, BATCH = 64, 10, 256
 def options():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--optimizer", choices=["none", "harpe", "steps", "zeus"], default="none")
-    parser.add_argument("--optimize", default="energy", help="energy, time or cost")
+    parser.add_argument("--optimize", default="energy", help="energy, time or cost (default: %(default)s)")
     parser.add_argument("--max-slowdown", type=float, default=0.03)
     parser.add_argument("--epochs", type=int, default=4)
     parser.add_argument("--steps-per-epoch", type=int, default=100)
@@ -36,7 +36,7 @@ def options():
         "--seconds",
         type=float,
         default=0.08,
-        help="of a step on a simulated GPU at its highest clock (default: %(default)s)",
+        help="time of a step on a simulated GPU at its highest clock (default: %(default)s)",
     )
     return parser.parse_args()
 

@@ -192,7 +192,7 @@ def code_lines_at(commit):
 
 def main():
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--at", metavar="COMMIT", help="a commit in place of the working tree")
+    options.add_argument("--at", metavar="COMMIT", help="commit to measure instead of the working tree")
     commit = options.parse_args().at
     src = ROOT / "src" / "harpe"
     if commit:

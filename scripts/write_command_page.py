@@ -16,26 +16,26 @@ PAGE = pathlib.Path(__file__).resolve().parent.parent / "docs" / "cli.md"
 
 HEAD = """# The harpe command
 
-This page is made from the command's own help (`scripts/write_command_page.py`); the manual pages
-(`man harpe`, `man harpe-plan`) come from the same text.
+This page is generated from the help of the commands (`scripts/write_command_page.py`). The manual pages
+(`man harpe`, `man harpe-plan`) have the same text.
 
-Every command takes `--json`: its result, or what is wrong, then comes as one JSON document on
-standard output. Faults look like
-`{"error": {"code": "invalid_input", "diagnostics": [{"file": "p.csv", "line": 3, "column": 7, "message": "..."}]}}`;
-what is not known is `null`.
+With `--json`, every command prints its result, or its errors, as one JSON document on standard output.
+Errors have the form
+`{"error": {"code": "invalid_input", "diagnostics": [{"file": "p.csv", "line": 3, "column": 7, "message": "..."}]}}`.
+An unknown value is `null`.
 
 | exit status | meaning | `code` |
 | --- | --- | --- |
 | 0 | success | |
-| 1 | a check refused what it was given | `refused` |
-| 2 | wrong input, no such plan, or a file that cannot be read or written; nothing was written | `invalid_input`, `infeasible`, `not_found`, `io` |
-| 69 | a device or driver cannot do that, or not now | `not_supported`, `unavailable` |
-| 70 | a defect of Harpe | `internal` |
+| 1 | a check refused its input | `refused` |
+| 2 | wrong input, no feasible plan, or a file that cannot be read or written; nothing was written | `invalid_input`, `infeasible`, `not_found`, `io` |
+| 69 | a device or driver does not support the request, or is unavailable now | `not_supported`, `unavailable` |
+| 70 | a defect in Harpe | `internal` |
 | 75 | another client holds the device | `conflict` |
-| 77 | no permission; the message says what would help | `no_permission` |
+| 77 | no permission; the message suggests a remedy | `no_permission` |
 
-A progress bar appears on standard error, if that is a terminal, for anything that takes over a second.
-Colours appear only on a terminal and not when `NO_COLOR` is set.
+A progress bar appears on standard error, if it is a terminal, when a task takes more than a second.
+Colours appear only on a terminal, and only if `NO_COLOR` is not set.
 """
 
 

@@ -311,12 +311,12 @@ void add_carbon_now_command(Commands& commands, CLI::App& carbon) {
   const auto arguments = std::make_shared<SourceArguments>();
   CLI::App& app = commands.add(
       carbon, "now",
-      "the carbon intensity of electricity at present\n"
-      "Asks a provider, no more often than its data change, and keeps what it says in "
-      "~/.cache/harpe/carbon (HARPE_CARBON_CACHE; off: no cache). Where it does not answer, the "
-      "number comes from the last hours, from a forecast made earlier, from a week ago or from "
-      "the mean that the source has as its option, and says so. Tokens come from the environment "
-      "or from ~/.config/harpe: docs/carbon-sources.md.",
+      "the present carbon intensity of electricity\n"
+      "Queries a provider, at most as often as its data change, and caches the values in "
+      "~/.cache/harpe/carbon (HARPE_CARBON_CACHE; off: no cache). If the provider does not answer, "
+      "the number is a value of the last hours, a forecast made earlier, the value of a week ago, "
+      "or the mean in the options of the source; the output names its origin. Tokens are read from "
+      "the environment or from ~/.config/harpe: see docs/carbon-sources.md.",
       "harpe carbon now uk:13\n"
       "harpe carbon now 'electricity-maps:DE?mean=381' --json\n"
       "harpe carbon now entsoe:10Y1001A1001A82H",
@@ -329,8 +329,8 @@ void add_carbon_history_command(Commands& commands, CLI::App& carbon) {
   CLI::App& app = commands.add(
       carbon, "history",
       "the carbon intensity of past hours\n"
-      "Takes it from the cache where all of it is there, else from the provider, whose terms say "
-      "what may be done with it; most forbid to hand it on.",
+      "Reads the values from the cache if it has all of them, otherwise from the provider. The "
+      "provider's terms define the permitted use of its data; most do not allow passing them on.",
       "harpe carbon history uk --from 2026-01-01 --to 2026-01-08 --csv uk.csv\n"
       "harpe carbon history electricity-maps:DE --json",
       [arguments](Console&) { return run_history(*arguments); });
@@ -338,24 +338,24 @@ void add_carbon_history_command(Commands& commands, CLI::App& carbon) {
   add_parsed(app, "--from", "TIME", "Begin, in UTC (default: 24 h before the end)", arguments->from,
              parse_time_option);
   add_parsed(app, "--to", "TIME", "End, in UTC (default: now)", arguments->to, parse_time_option);
-  add_text(app, "--csv", "FILE", "Every value, with when it was fetched", arguments->csv);
+  add_text(app, "--csv", "FILE", "CSV file of all values and their fetch times", arguments->csv);
 }
 
 void add_carbon_forecast_command(Commands& commands, CLI::App& carbon) {
   const auto arguments = std::make_shared<ForecastArguments>();
   CLI::App& app = commands.add(
       carbon, "forecast",
-      "the carbon intensity of the hours to come\n"
-      "The provider's forecast; where there is none, Harpe's own over four weeks of history, with "
-      "an interval that holds 80 % of what comes (harpe carbon backtest); with less than two days "
-      "of history, the newest value.",
+      "the carbon intensity of the coming hours\n"
+      "Prints the provider's forecast. If there is none, prints Harpe's own, from four weeks of "
+      "history, with an interval that contains 80 % of the actual values (see harpe carbon "
+      "backtest); with less than two days of history, the newest value.",
       "harpe carbon forecast uk --horizon 48h\n"
       "harpe carbon forecast electricity-maps:DE --csv forecast.csv --json",
       [arguments](Console& console) { return run_forecast(*arguments, console); });
   add_source_options(app, arguments->source);
-  add_parsed(app, "--horizon", "TIME", "How far ahead, 1h to 96h (default 24h)", arguments->horizon,
-             parse_horizon);
-  add_text(app, "--csv", "FILE", "Every value, with its interval", arguments->csv);
+  add_parsed(app, "--horizon", "TIME", "Length of the forecast, 1h to 96h (default 24h)",
+             arguments->horizon, parse_horizon);
+  add_text(app, "--csv", "FILE", "CSV file of all values and their intervals", arguments->csv);
 }
 
 }  // namespace harpe::command

@@ -110,19 +110,20 @@ void add_carbon_prices_command(Commands& commands, CLI::App& carbon) {
   CLI::App& app = commands.add(
       carbon, "prices",
       "day-ahead prices of electricity\n"
-      "Of a bidding zone, from ENTSO-E, in its currency a MWh; they may be negative. A job can be "
-      "paced by them as by carbon: harpe carbon simulate --price reads what --csv writes.",
+      "Prints the prices of a bidding zone from ENTSO-E, in the zone's currency per MWh. Prices "
+      "may be negative. A job can be paced by prices as by carbon: harpe carbon simulate --price "
+      "reads the file of --csv.",
       "harpe carbon prices entsoe:10Y1001A1001A82H\n"
       "harpe carbon prices 'entsoe:10Y1001A1001A82H?step=15' --from 2025-01-01 \\\n"
       "  --to 2026-01-01 --csv prices.csv",
       [arguments](Console&) { return run_prices(*arguments); });
-  add_source_argument(app, "entsoe:EIC, of the bidding zone; ?step=15 in quarter-hours",
+  add_source_argument(app, "entsoe:EIC of the bidding zone; ?step=15 for quarter-hours",
                       arguments->source);
   add_parsed(app, "--from", "TIME", "Begin, in UTC (default: now)", arguments->from,
              parse_time_option);
   add_parsed(app, "--to", "TIME", "End, in UTC (default: the end of tomorrow)", arguments->to,
              parse_time_option);
-  add_text(app, "--csv", "FILE", "Every price, for harpe carbon simulate --price", arguments->csv);
+  add_text(app, "--csv", "FILE", "CSV file for harpe carbon simulate --price", arguments->csv);
 }
 
 }  // namespace harpe::command

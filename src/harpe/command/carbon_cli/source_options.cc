@@ -31,8 +31,7 @@ void add_source_options(CLI::App& app, SourceArguments& arguments) {
                       "A number in g/kWh, a country's code (its yearly mean), file:PATH, "
                       "electricity-maps:ZONE, watttime:REGION, uk, uk:REGION or entsoe:EIC",
                       arguments);
-  app.add_flag("--offline", arguments.offline,
-               "Ask no provider: what is in the cache, and files, alone");
+  app.add_flag("--offline", arguments.offline, "Use only the cache and files; query no provider");
 }
 
 carbon::SourceEnvironment source_environment(const SourceArguments& arguments) {

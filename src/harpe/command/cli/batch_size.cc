@@ -118,22 +118,22 @@ void add_looking(Commands& commands, CLI::App& parent) {
   CLI::App& list = commands.add(
       parent, "list",
       "list the recurring jobs of a server\n"
-      "Shows how many trials each job has had, and which batch size costs least so far.",
+      "Shows the number of trials of each job, and its cheapest batch size so far.",
       "harpe batch-size list", [listed](Console& console) { return list_jobs(*listed, console); });
   add_server_options(list, listed->server);
 
   const auto shown = std::make_shared<BatchSizeArguments>();
   CLI::App& show = commands.add(parent, "show",
                                 "show one recurring job\n"
-                                "Shows what is known of each batch size, and the newest trials.",
+                                "Shows the results of each batch size, and the newest trials.",
                                 "harpe batch-size show mnist",
                                 [shown](Console& console) { return show_job(*shown, console); });
   add_argument(show, "JOB", "Id of the recurring job", shown->job);
   add_server_options(show, shown->server);
   add_about_job(commands, parent, "log",
-                "show what happened to a recurring job\n"
-                "Shows the first 1000 entries of its log: trials, why their sizes were chosen, "
-                "how they ended.",
+                "show the log of a recurring job\n"
+                "Shows the first 1000 entries of the job's log: trials, the reasons for their "
+                "batch sizes, and how they ended.",
                 "harpe batch-size log mnist", show_log);
 }
 
@@ -141,15 +141,15 @@ void add_training(Commands& commands, CLI::App& parent) {
   const auto [registration, registered] = add_about_job(
       commands, parent, "register",
       "register a recurring job\n"
-      "Reads what stays the same between recurrences from a JSON file, whose members are those of "
-      "Zeus's batch size optimizer (docs/zeus.md). The same again is harmless.",
+      "Reads the properties that all recurrences share from a JSON file with the members of "
+      "Zeus's batch size optimizer (docs/zeus.md). Registering the same job again changes nothing.",
       "harpe batch-size register mnist mnist.json", register_job);
   add_argument(*registration, "FILE", "The job as JSON", registered->file);
 
   add_about_job(commands, parent, "next",
                 "begin a trial\n"
-                "A recurrence of the job begins: prints the batch size that it is to train with, "
-                "and why. A trial that does not report for longer than its lease counts as failed.",
+                "Begins a recurrence of the job: prints the batch size to train with, and the "
+                "reason. A trial that does not report for longer than its lease counts as failed.",
                 "harpe batch-size next mnist\n"
                 "harpe batch-size next mnist --json",
                 next);
@@ -157,14 +157,16 @@ void add_training(Commands& commands, CLI::App& parent) {
   const auto [reporting, reported] = add_about_job(
       commands, parent, "report",
       "report the end of an epoch\n"
-      "Says whether the trial is to go on. Time and energy count from its beginning.",
+      "Prints whether the trial should continue. Time and energy count from the start of the "
+      "trial.",
       "harpe batch-size report mnist 3 --epoch 4 --time 812.5s --energy 151000 --metric 0.61",
       report);
   add_argument(*reporting, "TRIAL", "Number of the trial", reported->trial);
-  add_text(*reporting, "--epoch", "N", "Epochs that have ended", reported->epoch)->required();
-  add_parsed(*reporting, "--time", "TIME", "Since the trial began", reported->time, parse_seconds)
+  add_text(*reporting, "--epoch", "N", "Number of completed epochs", reported->epoch)->required();
+  add_parsed(*reporting, "--time", "TIME", "Time since the trial began", reported->time,
+             parse_seconds)
       ->required();
-  add_parsed(*reporting, "--energy", "JOULES", "Of all GPUs since the trial began",
+  add_parsed(*reporting, "--energy", "JOULES", "Energy of all GPUs since the trial began, J",
              reported->energy,
              [](const std::string& text) -> Result<std::optional<double>> {
                const auto joules = parse_number(text);
@@ -173,7 +175,7 @@ void add_training(Commands& commands, CLI::App& parent) {
              })
       ->required();
   add_text(*reporting, "--metric", "VALUE",
-           "What the target is compared with; what is no number reaches no target",
+           "Value to compare with the target; a non-number, such as nan, never reaches it",
            reported->metric)
       ->required();
 }
@@ -181,22 +183,22 @@ void add_training(Commands& commands, CLI::App& parent) {
 void add_forgetting(Commands& commands, CLI::App& parent) {
   const auto [ending, ended] = add_about_job(
       commands, parent, "end",
-      "give a trial up\n"
-      "It ends without a result, and what it explored is explored again. Harmless where it has "
-      "ended.",
+      "give up a trial\n"
+      "Ends the trial without a result; its batch size is explored again. Changes nothing if the "
+      "trial has ended.",
       "harpe batch-size end mnist 3", end);
   add_argument(*ending, "TRIAL", "Number of the trial", ended->trial);
 
   const auto [retracting, retracted] = add_about_job(
       commands, parent, "retract",
-      "take a trial back whose reports were wrong\n"
-      "Its result counts no more, nor do those of trials that were stopped because they cost more "
-      "than it. What they explored is explored again.",
+      "withdraw a trial whose reports were wrong\n"
+      "The trial's result no longer counts, and neither do the results of trials that were "
+      "stopped because they cost more. Their batch sizes are explored again.",
       "harpe batch-size retract mnist 3", retract);
   add_argument(*retracting, "TRIAL", "Number of the trial", retracted->trial);
   add_about_job(commands, parent, "remove",
-                "forget a recurring job\n"
-                "Removes the job and all that was learned from the server.",
+                "remove a recurring job from a server\n"
+                "Removes the job and all its results from the server.",
                 "harpe batch-size remove mnist", remove_job);
 }
 
@@ -204,7 +206,7 @@ void add_forgetting(Commands& commands, CLI::App& parent) {
 
 void add_batch_size_command(Commands& commands) {
   CLI::App& parent = commands.add(
-      commands.root(), "batch-size", "find the cheapest batch size of a job that recurs",
+      commands.root(), "batch-size", "find the cheapest batch size of a recurring job",
       "harpe batch-size list\n"
       "harpe batch-size next mnist\n"
       "harpe batch-size report mnist 3 --epoch 4 --time 812.5s --energy 151000 --metric 0.61");

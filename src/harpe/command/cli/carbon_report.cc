@@ -158,26 +158,25 @@ Result<Outcome> report(const ReportArguments& arguments, const Commands& command
 
 void add_term_options(CLI::App& app, ReportArguments& arguments) {
   add_parsed(app, "--market-based", "SOURCE",
-             "Intensity of a contract, listed beside the grid's and never in its place",
+             "Intensity of a contract, listed beside the grid's intensity, never in place of it",
              arguments.contract.source, [&contract = arguments.contract](const std::string& text) {
                return parse_into(contract, text);
              });
-  add_parsed(app, "--pue", "NUMBER", "Energy of the site over that of its computers, such as 1.2",
+  add_parsed(app, "--pue", "NUMBER",
+             "Energy of the site divided by the energy of its computers, such as 1.2",
              arguments.terms.account.pue, carbon::parse_pue);
   add_parsed(app, "--embodied", "KG/LIFETIME",
-             "What making each GPU emitted, and its years of use: 150kg/5y",
+             "Emissions of making each GPU, and its years of use: 150kg/5y",
              arguments.terms.account.embodied, parse_embodied);
-  add_parsed(app, "--by", "job|run|user", "What rows are of (default: job)", arguments.terms.by,
+  add_parsed(app, "--by", "job|run|user", "Grouping of the rows (default: job)", arguments.terms.by,
              parse_by);
-  add_text(
-      app, "--per", "UNIT",
-      "Unit of SCI: job, run, user, iteration, token (where a job's terms of carbon control have "
-      "tokens_per_iteration), device-hour, or one of your own with --units (default: run)",
-      arguments.terms.unit.name);
+  add_text(app, "--per", "UNIT",
+           "Unit of SCI: job, run, user, iteration, token (if the jobs' terms of carbon control "
+           "have tokens_per_iteration), device-hour, or your own unit with --units (default: run)",
+           arguments.terms.unit.name);
   FunctionalUnit& unit = arguments.terms.unit;
-  add_parsed(app, "--units", "N", "How many of them there were, in all runs together", unit.count,
-             parse_units);
-  add_parsed(app, "--tokens", "N", "The same as --per token --units N", unit.count,
+  add_parsed(app, "--units", "N", "Number of units in all runs together", unit.count, parse_units);
+  add_parsed(app, "--tokens", "N", "Same as --per token --units N", unit.count,
              [&unit](const std::string& text) {
                unit.name = "token";
                return parse_units(text);
@@ -190,39 +189,39 @@ void add_carbon_report_command(Commands& commands) {
   const auto arguments = std::make_shared<ReportArguments>();
   CLI::App& app = commands.add(
       *commands.root().get_subcommand("carbon"), "report",
-      "what commands and jobs used and emitted, to be quoted\n"
-      "Reads what `harpe run --out` wrote, saved answers of GET /v1/jobs/ID/energy, or asks a "
-      "server for the energy of its jobs, and computes grams from the intensity of each interval: "
+      "energy and emissions of commands and jobs, for reports\n"
+      "Reads files of `harpe run --out`, saved answers of GET /v1/jobs/ID/energy, or the energy of "
+      "jobs from a server, and computes grams from the intensity of each interval. The result has "
       "kilowatt-hours, operational and embodied CO2eq, SCI (ISO/IEC 21031:2024), and a statement "
-      "of the method. Providers revise what they said: the same files may give other grams later. "
-      "A run that is given twice counts once.",
+      "of the method. Providers revise their values: the same files may give other grams later. A "
+      "run that is given twice counts once.",
       "harpe carbon report run1.json run2.json --carbon uk:13 --pue 1.2\n"
       "harpe carbon report --server http://head:7787 --carbon DE --html jobs.html\n"
       "harpe carbon report run.json --carbon 302.5 --embodied 150kg/5y --tokens 3e9",
       [arguments, &commands](Console& console) { return report(*arguments, commands, console); });
-  app.add_option("FILE", arguments->files, "Reports of commands and energies of jobs, as JSON")
+  app.add_option("FILE", arguments->files, "Reports of commands and energy of jobs, as JSON")
       ->type_name("FILE")
       ->group("Arguments");
   add_parsed(
       app, "--carbon", "SOURCE",
-      "The grid's intensity, location-based, as for harpe carbon now: docs/carbon-sources.md",
+      "Intensity of the grid, location-based, as for harpe carbon now: see docs/carbon-sources.md",
       arguments->source.source,
       [&source = arguments->source](const std::string& text) { return parse_into(source, text); })
       ->required();
   app.add_flag_function(
       "--offline",
       [arguments](std::int64_t) { arguments->source.offline = arguments->contract.offline = true; },
-      "Ask no provider: what is in the cache, and files, alone");
+      "Use only the cache and files; query no provider");
   add_term_options(app, *arguments);
-  add_parsed(app, "--from", "TIME", "Only intervals that begin then or later, in UTC",
+  add_parsed(app, "--from", "TIME", "Only intervals that begin at TIME (UTC) or later",
              arguments->from, parse_time_option);
-  add_parsed(app, "--to", "TIME", "Only intervals that begin before", arguments->to,
+  add_parsed(app, "--to", "TIME", "Only intervals that begin before TIME (UTC)", arguments->to,
              parse_time_option);
-  add_text(app, "--csv", "FILE", "The table, behind the method as comments", arguments->csv);
-  add_text(app, "--html", "FILE", "A page with energy and grams over time", arguments->html);
+  add_text(app, "--csv", "FILE", "The table as CSV, with the method as comments", arguments->csv);
+  add_text(app, "--html", "FILE", "HTML page of energy and grams over time", arguments->html);
   add_server_options(app, arguments->server);
   app.get_option("--server")
-      ->description("Ask this server for its jobs' energy, too (also with --job: HARPE_SERVER)");
+      ->description("Also report the jobs of this server (with --job, default: HARPE_SERVER)");
   app.add_option("--job", arguments->jobs, "Only these jobs of the server")->type_name("NAME");
 }
 

@@ -329,8 +329,8 @@ void add_completion_command(Commands& commands) {
   CLI::App& app = commands.add(
       commands.root(), "completion",
       "print a completion script for a shell\n"
-      "An installed Harpe brings these scripts to the places where the shells look for them. They "
-      "offer the jobs of the server (HARPE_SERVER) and the UUIDs of GPUs, too, which `harpe "
+      "An installation of Harpe puts these scripts where the shells look for them. The scripts "
+      "also complete the jobs of the server (HARPE_SERVER) and the UUIDs of GPUs, which `harpe "
       "completion jobs`, `recurring-jobs` and `gpus` print.",
       "harpe completion bash > ~/.local/share/bash-completion/completions/harpe\n"
       "harpe completion fish > ~/.config/fish/completions/harpe.fish",
@@ -345,7 +345,8 @@ void add_completion_command(Commands& commands) {
         auto script = HARPE_TRY(completion_script(commands.root(), *shell));
         return Outcome{.text = script, .json = json_text({{"script", script}})};
       });
-  add_argument(app, "SHELL", "The shell", *shell, "bash|zsh|fish|jobs|recurring-jobs|gpus");
+  add_argument(app, "SHELL", "Shell, or list of words to print", *shell,
+               "bash|zsh|fish|jobs|recurring-jobs|gpus");
 }
 
 }  // namespace harpe::command

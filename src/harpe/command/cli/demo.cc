@@ -46,7 +46,7 @@ CLI::App& add_demo(Commands& commands, CLI::App& parent, const std::string& name
         return become_demo(script, command, *arguments, json);
       });
   add_text(app, "--out", "DIRECTORY",
-           "Write the page (report.html), a picture and logs there; otherwise nothing is kept",
+           "Folder for the page (report.html), a picture and logs (default: keep nothing)",
            arguments->out);
   app.add_flag("--check", arguments->check, check);
   return app;
@@ -59,21 +59,22 @@ void add_demo_command(Commands& commands) {
       commands, commands.root(), "demo", "run_demo.py",
       "train under a plan on this machine, without a GPU\n"
       "Starts an agent on simulated GPUs, a server, and two pipelines of four processes each, "
-      "which exchange activations over sockets. The job profiles itself while it trains, gets its "
-      "plan, meets a straggler and recovers, in about a minute and a half. Prints what the GPUs' "
-      "own counters say beside what was predicted, and how to look on from another terminal. Needs "
-      "Python 3.9 or later, and harpe-agent.",
+      "which exchange activations over sockets. The job profiles itself during training, receives "
+      "its plan, has a straggler and recovers, in about a minute and a half. Prints the figures "
+      "of the GPUs' own counters beside the predictions, and how to watch from another terminal. "
+      "Needs Python 3.9 or later, and harpe-agent.",
       "harpe demo --out demo\n"
       "harpe demo carbon --out day",
-      "End with 1 if time or energy is over 2 % off its prediction, or nothing was saved");
+      "Exit with 1 if time or energy differs from its prediction by over 2 %, or nothing was "
+      "saved");
   add_demo(commands, demo, "carbon", "run_carbon_demo.py",
            "follow a grid's carbon intensity over a day of two minutes\n"
-           "The same processes as harpe demo, and an invented grid whose hours take five seconds. "
-           "The job has a number of iterations to do by a deadline: it runs fast while electricity "
-           "is clean, slows down when it is not, and pauses when it is dirtiest. Prints what it "
-           "emitted beside what the best steady pace would have.",
+           "Starts the same processes as harpe demo, with an invented grid whose hours take five "
+           "seconds. The job must complete its iterations by a deadline: it runs fast while "
+           "electricity is clean, slows down when electricity is dirty, and pauses when it is "
+           "dirtiest. Prints the job's emissions beside the emissions of the best steady pace.",
            "harpe demo carbon --out day",
-           "End with 1 if the deadline is missed, it never pauses, or it emits no less than the "
+           "Exit with 1 if the job misses the deadline, never pauses, or emits no less than the "
            "best steady pace");
 }
 

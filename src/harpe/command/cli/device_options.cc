@@ -9,11 +9,11 @@ namespace harpe::command {
 
 void add_device_options(CLI::App& app, DeviceArguments& arguments) {
   add_text(app, "--gpus", "LIST",
-           "GPUs: indices and ranges (0,2-3), UUIDs or their beginnings, PCI addresses, or all "
-           "(default: those that CUDA_VISIBLE_DEVICES and its like leave)",
+           "GPUs: indices and ranges (0,2-3), UUIDs or UUID prefixes, PCI addresses, or all "
+           "(default: GPUs that CUDA_VISIBLE_DEVICES and similar variables allow)",
            arguments.gpus);
   add_text(app, "--simulate", "FILE",
-           "Use the simulated GPUs of this file in place of real ones (also HARPE_SIMULATION)",
+           "Use the simulated GPUs of this file instead of real GPUs (also HARPE_SIMULATION)",
            arguments.simulation);
 }
 

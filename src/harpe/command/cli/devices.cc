@@ -42,10 +42,10 @@ void add_devices_command(Commands& commands) {
   const auto arguments = std::make_shared<DeviceArguments>();
   CLI::App& app = commands.add(
       commands.root(), "devices",
-      "show GPUs and CPUs, what can be read and what may be set\n"
-      "Lists every GPU with its clocks, power and limits, which of these this user may set and why "
-      "not, the CPU packages whose energy is metered, and what became of each backend. Sets "
-      "nothing. A machine without any GPU is no error.",
+      "show GPUs and CPUs, their readings and permitted settings\n"
+      "Lists every GPU with its clocks, power and limits, and shows which of them this user may "
+      "set, or why not. Also lists the CPU packages with energy counters, and the state of each "
+      "backend. Sets nothing. A machine without any GPU is not an error.",
       "harpe devices\n"
       "harpe devices --gpus 0-3 --json\n"
       "harpe devices --simulate gpus.toml",

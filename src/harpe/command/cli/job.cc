@@ -150,25 +150,24 @@ void add_views_of_jobs(Commands& commands, CLI::App& job) {
   CLI::App& list = commands.add(
       job, "list",
       "list the jobs of a server\n"
-      "Shows where each job stands, when its ranks were last heard of, what it was predicted to "
-      "take and takes, and what it has saved: as many of these columns as the terminal has room "
-      "for (80 columns elsewhere), all with --json.",
+      "Shows each job's phase, the time since its ranks' last report, its measured and its "
+      "predicted iteration time, and its savings: as many columns as fit the terminal (elsewhere "
+      "80 characters), all with --json.",
       "harpe job list\n"
       "harpe job list --all\n"
       "harpe job list --server https://harpe.example:7787",
       [all](Console& console) { return list_jobs(*all, console); });
   add_server_job_options(list, *all, false);
-  list.add_flag("--all", all->all, "Jobs that have ended, too");
+  list.add_flag("--all", all->all, "Include jobs that have ended");
 
   const auto shown = std::make_shared<JobArguments>();
   CLI::App& show = commands.add(
       job, "show",
       "show one job\n"
-      "Shows a job's phase, how long profiling still takes, its stragglers, plans and savings, and "
-      "which ranks are missing. With any option of its cluster, also what that draws, emits and "
-      "pays under the plans in force, what they save against all-max and one clock for all, and "
-      "what was measured so "
-      "far.",
+      "Shows a job's phase, the remaining time of profiling, its stragglers, plans and savings, "
+      "and missing ranks. With any cluster option, also shows the cluster's power, emissions and "
+      "costs under the plans in force, their savings against all-max and one clock for all GPUs, "
+      "and the measured figures so far.",
       "harpe job show gpt3\n"
       "harpe job show gpt3 --price '0.10 EUR/kWh' --carbon DE --pue 1.2",
       [shown](Console& console) { return show_job(*shown, console); });
@@ -184,9 +183,9 @@ void add_views_of_jobs(Commands& commands, CLI::App& job) {
   const auto logged = std::make_shared<JobArguments>();
   add_server_job_options(
       commands.add(job, "log",
-                   "show what happened to a job\n"
-                   "Shows the first 1000 entries of its log: warnings, changes of phase, "
-                   "plans and why.",
+                   "show the log of a job\n"
+                   "Shows the first 1000 entries of the job's log: warnings, changes of phase, "
+                   "plans and their reasons.",
                    "harpe job log gpt3", [logged](Console&) { return show_log(*logged); }),
       *logged);
   add_job_wait_command(commands, job);
@@ -199,15 +198,16 @@ void add_declaring(Commands& commands, CLI::App& job) {
   CLI::App& straggler = commands.add(
       job, "straggler",
       "declare a pipeline slow\n"
-      "The other pipelines then slow down exactly as far as this one makes them wait, from the "
-      "next iteration on.",
+      "From the next iteration on, the other pipelines slow down exactly as much as they would "
+      "otherwise wait for this pipeline.",
       "harpe job straggler gpt3 1 1.2\n"
       "harpe job straggler gpt3 1 1.2 --for 30min",
       [slow](Console&) { return declare_straggler(*slow); });
   add_server_job_options(straggler, *slow);
   add_pipeline(straggler, *slow);
-  add_argument(straggler, "FACTOR", "How many times longer its iterations take: 1.2", slow->factor);
-  add_parsed(straggler, "--for", "DURATION", "For how long (default: until `harpe job heal`)",
+  add_argument(straggler, "FACTOR", "Factor by which its iterations take longer: 1.2",
+               slow->factor);
+  add_parsed(straggler, "--for", "DURATION", "Duration (default: until `harpe job heal`)",
              slow->duration, parse_seconds);
 
   const auto healed = std::make_shared<JobArguments>();
@@ -223,10 +223,8 @@ void add_declaring(Commands& commands, CLI::App& job) {
   CLI::App& objective_app = commands.add(
       job, "objective",
       "choose another point of the frontier\n"
-      "Says what the job should do: no slower than so many percent, within a deadline, with the "
-      "least energy while a straggler elsewhere is waited for, below a power cap, or with the "
-      "least "
-      "energy at any time.",
+      "Sets the job's objective: a maximum slowdown, a deadline, the least energy while the job "
+      "waits for a straggler elsewhere, a power cap, or the least energy at any iteration time.",
       "harpe job objective gpt3 --slowdown 5%\n"
       "harpe job objective gpt3 --power-cap 40kW",
       [chosen](Console&) { return objective(*chosen); });
@@ -251,9 +249,9 @@ void add_remove(Commands& commands, CLI::App& job) {
   const auto removed = std::make_shared<JobArguments>();
   add_server_job_options(
       commands.add(job, "remove",
-                   "forget a job\n"
-                   "Removes the job with its profile and plans from the server. Ranks "
-                   "that still train register it again, as a new one.",
+                   "remove a job from a server\n"
+                   "Removes the job with its profile and plans from the server. Ranks that still "
+                   "train register it again, as a new job.",
                    "harpe job remove gpt3", [removed](Console&) { return remove_job(*removed); }),
       *removed);
 }
@@ -261,11 +259,10 @@ void add_remove(Commands& commands, CLI::App& job) {
 }  // namespace
 
 void add_job_command(Commands& commands) {
-  CLI::App& job =
-      commands.add(commands.root(), "job", "look at training jobs and change what they do",
-                   "harpe job list\n"
-                   "harpe job show gpt3\n"
-                   "harpe job straggler gpt3 1 1.2");
+  CLI::App& job = commands.add(commands.root(), "job", "show and control training jobs",
+                               "harpe job list\n"
+                               "harpe job show gpt3\n"
+                               "harpe job straggler gpt3 1 1.2");
   add_views_of_jobs(commands, job);
   add_declaring(commands, job);
   add_remove(commands, job);

@@ -135,18 +135,19 @@ Result<double> parse_positive(std::string_view text) {
 void add_pause_options(CLI::App& app, CarbonArguments& arguments) {
   const std::string group = "Pauses";
   training::CarbonPause& costs = arguments.costs;
-  app.add_flag("--pause", arguments.pause, "Training may be asked to pause")->group(group);
-  add_parsed(app, "--stop-time", "TIME", "To pause: a checkpoint (default 1min)", costs.stop,
+  app.add_flag("--pause", arguments.pause, "Allow requests to pause training")->group(group);
+  add_parsed(app, "--stop-time", "TIME", "Time to stop: a checkpoint (default 1min)", costs.stop,
              parse_seconds)
       ->group(group);
-  add_parsed(app, "--start-time", "TIME", "To go on after a pause (default 3min)", costs.start,
-             parse_seconds)
+  add_parsed(app, "--start-time", "TIME", "Time to restart after a pause (default 3min)",
+             costs.start, parse_seconds)
       ->group(group);
-  add_parsed(app, "--min-dwell", "TIME", "A pause, or a run, at least (default 1h)",
+  add_parsed(app, "--min-dwell", "TIME", "Least length of a pause or a run (default 1h)",
              costs.min_dwell, parse_seconds)
       ->group(group);
   add_parsed(app, "--idle-power", "WATTS",
-             "Of a GPU that is held meanwhile (default: a fifth of what it draws, an assumption)",
+             "Power of a GPU held during a pause, W (default: a fifth of its usual power, an "
+             "assumption)",
              costs.idle_power, optional_of<Watts>(parse_watts))
       ->group(group);
 }
@@ -158,12 +159,12 @@ void add_job_carbon_command(Commands& commands, CLI::App& job) {
   training::CarbonTerms& terms = arguments->terms;
   CLI::App& app = commands.add(
       job, "carbon",
-      "let a job move with the carbon intensity of its grid\n"
-      "Sets by what terms, with options, or shows what it does and expects. Each hour the job "
-      "takes another point of its frontier, or asks training to pause, so that all iterations "
-      "are done by the deadline with the least CO2, or, where their number is not known, so that "
-      "it stays within its slack. Sources are those that harpe serve --carbon offers. "
-      "docs/carbon.md",
+      "adapt a job to the carbon intensity of its grid\n"
+      "With options, sets the terms of carbon control; without, shows the present decision and "
+      "the expected results. Each hour, the job moves to another point of its frontier, or "
+      "requests a pause of the training, so that all iterations are done by the deadline with the "
+      "least CO2; or, if their number is unknown, so that it stays within its slack. harpe serve "
+      "--carbon defines the sources. See docs/carbon.md.",
       "harpe job carbon gpt3 --zone DE --iterations 50000 \\\n"
       "    --deadline-factor 1.25 --pause\n"
       "harpe job carbon gpt3 --unknown-length --deadline-factor 1.25 --pause\n"
@@ -171,37 +172,40 @@ void add_job_carbon_command(Commands& commands, CLI::App& job) {
       "harpe job carbon gpt3 --off",
       [arguments](Console&) { return run_job_carbon(*arguments); });
   add_job_argument(app, arguments->job);
-  add_text(app, "--source", "NAME", "One that the server offers, such as electricity-maps:DE",
+  add_text(app, "--source", "NAME", "Source that the server offers, such as electricity-maps:DE",
            terms.source);
-  add_text(app, "--zone", "ZONE", "The same by its zone", terms.zone);
-  add_parsed(app, "--iterations", "COUNT", "Of the whole run", arguments->iterations,
+  add_text(app, "--zone", "ZONE", "Zone of the source, instead of --source", terms.zone);
+  add_parsed(app, "--iterations", "COUNT", "Iterations of the whole run", arguments->iterations,
              optional_of<std::int64_t>(parse_iterations));
   add_parsed(app, "--iterations-done", "COUNT",
-             "Done before now (default: as many as ranks have counted)", terms.iterations_done,
+             "Iterations done so far (default: as ranks have counted)", terms.iterations_done,
              optional_of<std::int64_t>(parse_iterations));
-  add_text(app, "--deadline", "TIME", "In UTC, such as 2026-12-01T06:00:00Z", arguments->deadline);
+  add_text(app, "--deadline", "TIME", "Deadline in UTC, such as 2026-12-01T06:00:00Z",
+           arguments->deadline);
   add_parsed(app, "--deadline-factor", "FACTOR",
-             "Of what the rest takes at the fastest plan, from now on", terms.deadline_factor,
-             optional_of<double>(parse_positive));
-  add_parsed(app, "--probability", "PERCENT", "With which the deadline is to hold (default: 95%)",
+             "Time allowed from now on, as a multiple of the remaining time at the fastest plan",
+             terms.deadline_factor, optional_of<double>(parse_positive));
+  add_parsed(app, "--probability", "PERCENT", "Probability of meeting the deadline (default: 95%)",
              arguments->probability, optional_of<double>(parse_part));
   app.add_flag("--unknown-length", arguments->unknown_length,
-               "How many iterations it has is not known: it may run slower by the deadline "
-               "factor, and beside that be behind by the slack");
-  add_parsed(app, "--slack", "TIME", "Of unknown length, may be behind (default 12h)",
+               "The number of iterations is unknown: the job may run slower by the deadline "
+               "factor and, in addition, be behind by the slack");
+  add_parsed(app, "--slack", "TIME", "Allowed lag for --unknown-length (default 12h)",
              arguments->slack, optional_of<Seconds>(parse_seconds));
   add_parsed(app, "--guard", "PERCENT",
-             "Risk no more than to emit so much more than one steady pace (default: no guard)",
+             "Limit on the emissions above one steady pace that a pause or a delay may risk "
+             "(default: no guard)",
              terms.guard, optional_of<double>(parse_part));
   add_parsed(app, "--guard-confidence", "PERCENT",
-             "With so many of the errors that past forecasts made (default: 99%); 100%: "
-             "whatever comes in the range of the forecast",
+             "Share of past forecast errors for which --guard holds (default: 99%); 100%: any "
+             "intensity in the range of the forecast",
              arguments->guard_confidence, optional_of<double>(parse_part));
-  add_text(app, "--embodied", "KG/LIFETIME", "Of a GPU, such as 150kg/5y", terms.embodied);
-  add_parsed(app, "--host-power", "WATTS", "Drawn beside each GPU while it runs", terms.host_power,
-             parse_watts);
+  add_text(app, "--embodied", "KG/LIFETIME", "Embodied emissions of a GPU, such as 150kg/5y",
+           terms.embodied);
+  add_parsed(app, "--host-power", "WATTS", "Host power per GPU while the job runs, W",
+             terms.host_power, parse_watts);
   add_pause_options(app, *arguments);
-  app.add_flag("--off", arguments->off, "By its objective again");
+  app.add_flag("--off", arguments->off, "Return to the job's objective");
   add_server_options(app, arguments->server);
 }
 

@@ -119,9 +119,10 @@ void add_job_plan_command(Commands& commands, CLI::App& job) {
   CLI::App& app = commands.add(
       job, "plan",
       "show or save the plan that a job runs\n"
-      "The plan of one pipeline by the newest assignments, with its lower bound. With --out DIR it "
-      "writes plan.json, as harpe plan does for the same inputs, and the job's profile.csv, with "
-      "--certificate the proof of the bound, too: harpe verify checks them.",
+      "Shows the plan of one pipeline from the newest assignments, with its lower bound. With "
+      "--out DIR, writes plan.json, as harpe plan does for the same inputs, and the job's "
+      "profile.csv; with --certificate, also the proof of the bound. harpe verify checks these "
+      "files.",
       "harpe job plan gpt3\n"
       "harpe job plan gpt3 --pipeline 1 --out plan --certificate",
       [arguments](Console& console) { return show_plan(*arguments, console); });
@@ -130,7 +131,7 @@ void add_job_plan_command(Commands& commands, CLI::App& job) {
            arguments->pipeline);
   add_text(app, "--out", "DIR", "Directory for the files", arguments->out);
   app.add_flag("--certificate", arguments->certificate,
-               "Write certificate.json, which harpe verify checks, too");
+               "Also write certificate.json, for harpe verify");
   add_server_options(app, arguments->server);
 }
 

@@ -41,10 +41,11 @@ void add_server_options(CLI::App& app, ServerArguments& arguments) {
   add_text(app, "--server", "URL",
            std::string("Server (default: HARPE_SERVER, then ") + kDefaultServer + ")",
            arguments.url);
-  add_text(app, "--token-file", "FILE", "Token to show (default: HARPE_TOKEN, HARPE_TOKEN_FILE)",
+  add_text(app, "--token-file", "FILE",
+           "File with the token (default: the token in HARPE_TOKEN, then HARPE_TOKEN_FILE)",
            arguments.token_file);
   add_text(app, "--ca-file", "FILE",
-           "Certificates to trust in place of the system's (default: HARPE_CA_FILE)",
+           "Certificates to trust instead of the system's (default: HARPE_CA_FILE)",
            arguments.ca_file);
 }
 

@@ -75,15 +75,15 @@ void add_job_wait_command(Commands& commands, CLI::App& job) {
   CLI::App& wait = commands.add(
       job, "wait",
       "wait while a job is asked to pause\n"
-      "For scripts that start training again after it has ended to pause. Returns once nothing "
-      "asks for a pause: with 0 where training is to go on or the server does not know the job, "
-      "with 1 where it has ended. Goes on asking while the server is away.",
+      "For scripts that restart training after it has ended for a pause. Returns when no pause is "
+      "requested: with 0 if training can continue or the server does not know the job, with 1 if "
+      "the job has ended. Keeps trying while the server is unavailable.",
       "harpe job wait gpt3\n"
       "sbatch --wait train.sh; while harpe job wait gpt3; do sbatch --wait train.sh; done",
       [given](Console& console) { return wait_for_job(*given, console); });
   add_job_argument(wait, given->job);
   add_server_options(wait, given->server);
-  add_parsed(wait, "--every", "DURATION", "How often to ask (default: 10s)", given->every,
+  add_parsed(wait, "--every", "DURATION", "Time between two requests (default: 10s)", given->every,
              parse_seconds);
 }
 

@@ -177,20 +177,18 @@ void add_job_watch_command(Commands& commands, CLI::App& job) {
   CLI::App& watch = commands.add(
       job, "watch",
       "watch a job\n"
-      "On a terminal the view replaces itself each second: what is saved, phase, iteration time, a "
-      "bar for each pipeline, the clocks of each stage, power, stragglers, plans, and what "
-      "happened "
-      "last. Elsewhere, and with --events, a line for each "
-      "thing that happens; with --json, one document a line. Until q, Ctrl-C, or the job is "
-      "removed; waits for a job that is yet to come, and goes on when the server is there again. "
-      "Of "
-      "a job that has ended, elsewhere than on a terminal: how it ended, and no more.",
+      "On a terminal, updates a view each second: savings, phase, iteration time, a bar for each "
+      "pipeline, the clocks of each stage, power, stragglers, plans, and the last events. "
+      "Elsewhere, and with --events, prints a line for each event; with --json, one document per "
+      "line. Ends at q, Ctrl-C, or when the job is removed. Waits for a job that does not exist "
+      "yet, and continues when the server is available again. If the job has ended, prints only "
+      "how it ended (except on a terminal).",
       "harpe job watch gpt3\n"
       "harpe job watch gpt3 --events | tee gpt3.log",
       [given](Console& console) { return watch_job(*given, console); });
   add_job_argument(watch, given->job);
   add_server_options(watch, given->server);
-  watch.add_flag("--events", given->events, "A line for each event, on a terminal, too");
+  watch.add_flag("--events", given->events, "Print a line for each event, on a terminal, too");
 }
 
 }  // namespace harpe::command

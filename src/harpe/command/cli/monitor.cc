@@ -526,23 +526,23 @@ void add_monitor_command(Commands& commands) {
   CLI::App& app = commands.add(
       commands.root(), "monitor",
       "watch power and energy of GPUs and CPUs\n"
-      "On a terminal a screen that fits it, with what runs on each GPU: h shows its keys, q ends "
-      "it. "
-      "Elsewhere every look is a line. --csv and --json are for programs: one row a device, one "
-      "JSON object a line. The first look comes after one interval. Ctrl-C ends it with a summary.",
+      "On a terminal, shows a screen that fits it, with the programs on each GPU; h shows the "
+      "keys, q quits. Elsewhere, prints one line per update. --csv and --json are for programs: "
+      "one row per device, one JSON object per line. The first update follows after one interval. "
+      "Ctrl-C ends with a summary.",
       "harpe monitor\n"
       "harpe monitor --gpus 0 --interval 250ms\n"
       "harpe monitor --csv --duration 60s > power.csv\n"
       "harpe monitor --json --count 1",
       [arguments](Console& console) { return run_monitor(*arguments, console); });
   add_device_options(app, arguments->devices);
-  add_parsed(app, "--interval", "SECONDS", "Between two looks (default 1s)", arguments->interval,
-             parse_interval);
-  add_parsed(app, "--count", "N", "End after so many looks", arguments->count,
+  add_parsed(app, "--interval", "SECONDS", "Time between two updates (default 1s)",
+             arguments->interval, parse_interval);
+  add_parsed(app, "--count", "N", "End after N updates", arguments->count,
              count_within(1, 1'000'000'000));
-  add_parsed(app, "--duration", "SECONDS", "End after this long", arguments->duration,
+  add_parsed(app, "--duration", "SECONDS", "End after this time", arguments->duration,
              parse_time_above_0);
-  app.add_flag("--csv", arguments->csv, "Print CSV, one row a device and look");
+  app.add_flag("--csv", arguments->csv, "Print CSV, one row per device and update");
 }
 
 }  // namespace harpe::command

@@ -312,16 +312,16 @@ struct HelpLine {
   const char *key, *what;
 };
 constexpr std::array<HelpLine, 8> kHelp{
-    {{"q", "end, with a summary; Ctrl-C too"},
-     {"p", "pause what is shown; measuring goes on"},
+    {{"q", "quit, with a summary; also Ctrl-C"},
+     {"p", "pause the display; measuring continues"},
      {"s", "sort: index, power, busy, temperature, energy"},
      {"e", "count energy from now on"},
      {"j k",
-      "down and up, where there are more GPUs than lines; arrows, page up and down, home and "
-      "end too"},
-     {"h", "this page, and back"},
-     {"[||  ]", "power of its limit, clock of the highest, memory of all"},
-     {"LOST", "the driver says that the GPU is gone: harpe devices says what helps"}}};
+      "scroll down and up, if there are more GPUs than lines; also arrows, page up and down, home "
+      "and end"},
+     {"h", "show or hide this page"},
+     {"[||  ]", "power relative to its limit, clock to the highest, memory to all"},
+     {"LOST", "the driver reports that the GPU is gone: harpe devices shows remedies"}}};
 constexpr std::size_t kKeyColumns = 8;
 
 /// Returns text such as "0:03:20".

@@ -63,7 +63,7 @@ struct CommandOfLab {
 const std::array<CommandOfLab, 4>& commands_of_lab() {
   static const std::array<CommandOfLab, 4> kCommands = {{
       {{kLab},
-       "experiments: clusters that are emulated, published tables recomputed",
+       "experiments: emulate clusters, recompute published tables",
        "harpe lab --help\n"
        "harpe lab emulate --config cluster.toml\n"
        "harpe lab reproduce sosp24 DIRECTORY"},
@@ -72,11 +72,11 @@ const std::array<CommandOfLab, 4>& commands_of_lab() {
        "harpe replay --help\n"
        "harpe replay zeus traces --gpu v100 --seeds 20"},
       {{"carbon", "backtest"},
-       "how good forecasts of recorded series would have been",
+       "accuracy of forecasts over recorded series",
        "harpe carbon backtest --help\n"
        "harpe carbon backtest ES_2022_hourly.csv --train ES_2021_hourly.csv"},
       {{"carbon", "simulate"},
-       "what a job would emit if its speed followed the grid",
+       "emissions of a job whose speed follows the grid",
        "harpe carbon simulate --help\n"
        "harpe carbon simulate --series ES_2022_hourly.csv --frontier plan/frontier.json"},
   }};
@@ -141,7 +141,9 @@ void add_lab_commands(Commands& commands) {
       if (&word != &words.back()) parent = parent->get_subcommand(word);
     }
     commands.add(*parent, words.back(),
-                 brief + "\nIn a program of its own, harpe-lab, which operators never need: `" +
+                 brief +
+                     "\nThis command is part of harpe-lab, a separate program that operators do "
+                     "not need: `" +
                      name + " --help` shows its help.",
                  examples,
                  [&words](Console&) -> Result<Outcome> { return become_lab(*lab_call(words)); });

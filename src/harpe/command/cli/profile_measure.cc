@@ -384,25 +384,25 @@ Result<Outcome> measure(const MeasureArguments& given, const std::vector<std::st
 void add_profile_measure_command(Commands& commands) {
   const auto arguments = std::make_shared<MeasureArguments>();
   CLI::App& profile = *commands.root().get_subcommand("profile");
-  profile.description("measure profiles, and look at them");
+  profile.description("measure and check profiles");
   profile.footer(
       "harpe profile measure -- python3 train.py\n"
       "harpe profile check profile.csv --blocking-power 83.64");
   CLI::App& app = commands.add(
       profile, "measure",
-      "measure the profile of a training while it trains\n"
-      "Runs the training with a server of its own, and where no agent is there with an agent, if "
-      "it may; lets it run at one clock after the other, within a limit on slowdown; writes the "
-      "profile once every stage knows enough, and says how to plan with it. The training then goes "
-      "on at all-max, or is ended (--stop). With --as-is no clock is set and no agent is needed. "
-      "The training has to report to Harpe: by harpe.start, by a "
-      "hook for its framework, or by the client in C++ and C; HARPE_SERVER, HARPE_TOKEN and "
-      "HARPE_JOB are set for it. Progress is on standard error. The exit status is that of a "
-      "training that fails (127 if it is not found, 126 if it cannot be executed), 0 where the "
-      "profile is complete, and 1 where training ended first: "
-      "what there is of the profile is then beside its file, as profile.partial.csv. Where the "
-      "disk is "
-      "full, the profile is written to another folder, which is named, and the exit status is 2.",
+      "measure the profile of a training while it runs\n"
+      "Starts a server, an agent if none runs and the user may start one, and the training. The "
+      "training runs at one clock after the other, within a limit on slowdown. When every stage "
+      "has enough measurements, Harpe writes the profile and prints how to plan with it. The "
+      "training then continues at all-max, or is ended (--stop). With --as-is, no clock is set "
+      "and no agent is needed. The training must report to Harpe: by harpe.start, by a hook for "
+      "its framework, or by the client in C++ and C. HARPE_SERVER, HARPE_TOKEN and HARPE_JOB are "
+      "set for it. Progress is printed on standard error.\n"
+      "The exit status is 0 if the profile is complete. It is 1 if the training ended first: then "
+      "the partial profile is beside the file, as profile.partial.csv. If the training fails, it "
+      "is the training's status (127 if it is not found, 126 if it cannot be executed). If the "
+      "disk is full, the profile is written to another folder, which a message names, and the "
+      "exit status is 2.",
       "harpe profile measure -- python3 train.py\n"
       "harpe profile measure --stop -- torchrun --nproc_per_node 4 train.py\n"
       "harpe profile measure --max-slowdown 50% --clocks 12 --out gpt3.csv -- ./train.sh\n"
@@ -413,32 +413,31 @@ void add_profile_measure_command(Commands& commands) {
       });
   commands.let_command_follow(app, "The training to run and its arguments");
   commands.leave_output_to_command(app);
-  add_text(app, "--out", "FILE", "Where the profile goes (default: profile.csv)", arguments->out);
+  add_text(app, "--out", "FILE", "File of the profile (default: profile.csv)", arguments->out);
   add_parsed(app, "--max-slowdown", "PERCENT",
-             "How much longer training may take at any moment until then (default: 20%)",
+             "Maximum slowdown of the training at any moment of the measurement (default: 20%)",
              arguments->max_slowdown, parse_percent);
   ProfilingOptions& profiling = arguments->server.profiling;
-  add_parsed(app, "--clocks", "N", "At how many clocks to measure, evenly spread (default: 24)",
+  add_parsed(app, "--clocks", "N", "Number of clocks to measure, evenly spread (default: 24)",
              profiling.most_clocks, count_within(2, 4096));
-  add_parsed(app, "--lowest-clock", "MHZ", "Measure at none below it (default: all are tried)",
+  add_parsed(app, "--lowest-clock", "MHZ", "Lowest clock to measure, MHz (default: no limit)",
              profiling.lowest_clock, [](std::string_view text) -> Result<Megahertz> {
                return Megahertz{HARPE_TRY(parse_count(text, 1, 100'000))};
              });
   app.add_flag("--stop", arguments->stop, "End the training once its profile is measured");
   app.add_flag("--as-is", profiling.as_is,
-               "Set no clock and ask no agent: measure each stage at the clock that its GPUs have. "
-               "Such a profile is to look at; a plan needs several clocks")
+               "Set no clock and use no agent: measure each stage at the present clock of its "
+               "GPUs. Such a profile is only for inspection; a plan needs several clocks")
       ->excludes("--clocks", "--lowest-clock", "--max-slowdown");
   add_text(app, "--tcp", "ADDRESS:PORT",
-           "Where ranks of other nodes reach this command, in a network that is trusted; agents "
-           "run there already (default: this machine alone)",
+           "Address at which ranks of other nodes reach this command, in a trusted network; "
+           "agents must already run there (default: this machine only)",
            arguments->server.tcp);
   add_text(app, "--simulate", "FILE",
-           "Simulated GPUs for all processes in place of real ones (also HARPE_SIMULATION)",
+           "Use simulated GPUs for all processes instead of real GPUs (also HARPE_SIMULATION)",
            arguments->simulation);
   app.get_option("--json")->description(
-      "Print the result, or what is wrong, as JSON on standard error (standard output is the "
-      "command's)");
+      "Print the result or the error as JSON on standard error (standard output is the command's)");
 }
 
 }  // namespace harpe::command

@@ -235,42 +235,44 @@ void add_tuning_options(CLI::App& app, TuningArguments& arguments) {
   const std::string group = "Tuning";
   auto* optimize = add_parsed(
       app, "--optimize", "WHAT",
-      "Choose the GPUs' clock or power limit while the command runs: least energy, time or cost. "
-      "The command says when its steps begin, by a line in the file that HARPE_STEPS names "
+      "Choose the GPUs' clock or power limit during the run, for the least energy, time or cost. "
+      "The command marks the start of each step by a line in the file that HARPE_STEPS names "
       "(docs/zeus.md)",
       arguments.what, parse_selector_kind);
   const auto with = [&](CLI::Option* option) { option->needs(optimize)->group(group); };
   optimize->group(group);
   with(add_parsed(app, "--max-slowdown", "PERCENT",
-                  "At most so much longer a step than at the highest setting, such as 3% (default: "
-                  "any; with --online 5%)",
+                  "Maximum slowdown of a step against the highest setting, such as 3% (default: "
+                  "no limit; with --online 5%)",
                   arguments.most_slowdown,
                   [](std::string_view text) -> Result<std::optional<double>> {
                     return std::optional(1 + HARPE_TRY(parse_percent(text)) / 100);
                   }));
-  with(add_parsed(app, "--eta", "SHARE",
-                  "Of cost: from 0, time alone, to 1, energy alone (default 0.5)", arguments.eta,
-                  parse_share));
+  with(add_parsed(
+      app, "--eta", "SHARE",
+      "Weight of energy in the cost: from 0 (only time) to 1 (only energy) (default 0.5)",
+      arguments.eta, parse_share));
   with(app.add_flag("--online", arguments.online,
-                    "No profiling phase: choose step by step, never slower on the whole than "
-                    "--max-slowdown; for long jobs"));
+                    "Choose step by step, without a profiling phase; the whole run stays within "
+                    "--max-slowdown. For long jobs"));
   with(add_parsed(app, "--host-power", "WATTS",
-                  "What the node draws beside its GPUs, or 'measured': its CPUs and their memory; "
-                  "counts as energy (default 0)",
+                  "Power of the node without its GPUs, W, or 'measured' for its CPUs and their "
+                  "memory; counts as energy (default 0)",
                   arguments.host_power, [&arguments](std::string_view text) -> Result<Watts> {
                     arguments.measures_node = text == "measured";
                     if (arguments.measures_node) return Watts{0};
                     return parse_watts(text);
                   }));
   with(add_text(app, "--profile", "FILE|FOLDER/",
-                "Keep what was measured there, and use it again for the same command and GPUs; in "
-                "a folder with a file of each batch size, which tell of one another",
+                "Store the measurements in this file, and use them again for the same command and "
+                "GPUs. A folder has a file for each batch size; a run also uses the files of "
+                "other sizes",
                 arguments.profile));
-  with(add_text(app, "--job", "NAME", "What a profile holds for (default: the command line)",
+  with(add_text(app, "--job", "NAME", "Name of the job in the profile (default: the command line)",
                 arguments.job));
   with(add_parsed(app, "--batch-size", "N",
-                  "Of the training: a profile holds for it alone (default 1)", arguments.batch_size,
-                  count_within(1, 1'000'000'000)));
+                  "Batch size of the training; a profile is valid for one batch size (default 1)",
+                  arguments.batch_size, count_within(1, 1'000'000'000)));
   with(add_text(app, "--socket", "PATH",
                 "Socket of the agent (default: HARPE_AGENT_SOCKET, then /run/harpe/agent.sock)",
                 arguments.socket));
@@ -450,16 +452,16 @@ void add_run_command(Commands& commands) {
   const auto arguments = std::make_shared<RunArguments>();
   CLI::App& app = commands.add(
       commands.root(), "run",
-      "measure what a command costs\n"
-      "Runs the command and prints on standard error what all GPUs and CPUs used meanwhile, with "
-      "an error bar and the source of every figure. The command keeps its terminal, its output, "
-      "its environment and its signals; the exit status is its own (128 + signal if one ended it, "
-      "127 if it is not found, 126 if it cannot be executed; then nothing is reported). Programs "
-      "best read the report from a file (--out): standard error is the command's, too. Without any "
-      "device only the time is measured.\n"
-      "With --optimize the clock or power limit of the GPUs is chosen while the command runs, "
-      "through the node's agent, and restored afterwards; where nothing may be set, the command is "
-      "measured and a setting advised.",
+      "measure the energy and time of a command\n"
+      "Runs the command and prints on standard error the energy that all GPUs and CPUs used while "
+      "it ran, with an error bar and the source of every figure. The command keeps its terminal, "
+      "output, environment and signals. The exit status is the command's: 128 + signal if a "
+      "signal ended it, 127 if it is not found, 126 if it cannot be executed; in the last two "
+      "cases nothing is reported. Programs should read the report from a file (--out), because "
+      "the command also writes to standard error. Without any device, only the time is measured.\n"
+      "With --optimize, Harpe chooses the clock or power limit of the GPUs while the command "
+      "runs, sets it through the node's agent, and restores it afterwards. If nothing may be set, "
+      "Harpe measures the command and advises a setting.",
       "harpe run -- python train.py\n"
       "harpe run --gpus 0,1 --carbon DE -- ./train --steps 100\n"
       "harpe run --carbon uk:13 --out report.json -- python train.py\n"
@@ -475,24 +477,24 @@ void add_run_command(Commands& commands) {
   add_tuning_options(app, arguments->tuning);
   SourceArguments& source = arguments->carbon.source;
   add_parsed(app, "--carbon", "SOURCE",
-             "Add the CO2 equivalent, interval by interval: g/kWh, a country's code (its yearly "
-             "mean), or a provider, asked when the command has ended: docs/carbon-sources.md",
+             "Add the CO2 equivalent of each interval. Source of intensities: g/kWh, a country's "
+             "code (its yearly mean), or a provider, queried after the command has ended "
+             "(docs/carbon-sources.md)",
              source.source, [&source](const std::string& text) {
                source.text = text;
                return carbon::parse_source(text);
              });
-  app.add_flag("--offline", source.offline,
-               "Ask no provider: what is in the cache, and files, alone");
+  app.add_flag("--offline", source.offline, "Use only the cache and files; query no provider");
   add_parsed(app, "--embodied", "KG/LIFETIME",
-             "Add the share of what making each GPU emitted: 150kg/5y is 150 kg written off over "
-             "5 years of use",
+             "Add the share of the emissions of making each GPU: 150kg/5y is 150 kg written off "
+             "over 5 years of use",
              arguments->embodied, parse_embodied);
   add_text(app, "--csv", "FILE", "Append a row for this run (see docs/measuring.md)",
            arguments->csv);
-  add_text(app, "--out", "FILE", "Write the report as JSON there", arguments->out);
+  add_text(app, "--out", "FILE", "Write the report as JSON to this file", arguments->out);
   app.get_option("--json")->description(
-      "Print the report, or what is wrong, as JSON on standard error (standard output is the "
-      "command's); with --out the report is only there");
+      "Print the report or the error as JSON on standard error (standard output is the "
+      "command's). With --out, write the report only to that file");
 }
 
 }  // namespace harpe::command

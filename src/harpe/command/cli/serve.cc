@@ -87,22 +87,23 @@ Result<double> parse_rate(const std::string& text) {
 void add_transport_options(CLI::App& app, const std::shared_ptr<ServeArguments>& arguments) {
   training::ServerOptions& options = arguments->options;
   add_text(app, "--tcp", "ADDRESS:PORT",
-           "TCP to serve, or none (default: 127.0.0.1:7787); beyond this machine with TLS and "
-           "tokens",
+           "TCP address, or none (default: 127.0.0.1:7787); needs TLS and tokens beyond this "
+           "machine",
            options.tcp);
   add_text(app, "--socket", "PATH",
-           "Unix socket to serve, too; its owner's alone without --signing-key", arguments->socket);
+           "Unix socket to serve, too; only for its owner without --signing-key",
+           arguments->socket);
   add_text(app, "--tls-certificate", "FILE", "Certificate chain for TCP (PEM)",
            arguments->certificate);
   add_text(app, "--tls-key", "FILE", "Key of the certificate (PEM, mode 600)", arguments->key);
   add_text(app, "--signing-key,--signing-key-path", "FILE",
-           "Keys of tokens, one a line; the first signs (mode 600). Without one, every client that "
-           "connects may do everything",
+           "Keys of tokens, one per line; the first signs (mode 600). Without keys, every client "
+           "may do everything",
            options.signing_key);
-  add_text(app, "--revoked-tokens", "FILE", "Tokens that are refused before they expire",
+  add_text(app, "--revoked-tokens", "FILE", "Tokens to refuse before they expire",
            options.revoked_tokens);
   app.add_flag("--insecure", options.insecure,
-               "Serve beyond this machine without TLS or tokens: a network that is trusted");
+               "Serve beyond this machine without TLS or tokens, in a trusted network");
 }
 
 void add_limit_options(CLI::App& app, const std::shared_ptr<ServeArguments>& arguments) {
@@ -110,21 +111,21 @@ void add_limit_options(CLI::App& app, const std::shared_ptr<ServeArguments>& arg
   const auto cores = static_cast<int>(std::thread::hardware_concurrency());
   options.workers = std::max(1, cores - 1);
   add_parsed(app, "--workers", "COUNT",
-             "Jobs whose plans are made at once (default: one less than cores)", options.workers,
+             "Jobs planned at the same time (default: number of cores less one)", options.workers,
              parse_up_to_a_million);
   add_parsed(
       app, "--search-time", "DURATION",
-      "Most time for the search for a better plan for a job's objective, in the background; 0: "
-      "there is none (default: 10min)",
+      "Longest background search for a better plan for a job's objective; 0: no search (default: "
+      "10min)",
       options.search_time, parse_duration);
   add_parsed(app, "--requests-per-second", "COUNT",
-             "Most of one user or address; 0: no limit (default: 20000)",
+             "Maximum per user or address; 0: no limit (default: 20000)",
              options.requests_per_second, parse_rate);
   add_parsed(app, "--connections", "COUNT",
-             "Most connections at once, of which a rank has two (default: 524288, or as many as "
-             "open files allow)",
+             "Maximum connections at once; a rank has two (default: 524288, or as many as open "
+             "files allow)",
              options.limits.connections, parse_up_to_a_million);
-  add_parsed(app, "--connections-per-user", "COUNT", "Most of one user or address (default: 65536)",
+  add_parsed(app, "--connections-per-user", "COUNT", "Maximum per user or address (default: 65536)",
              options.limits.connections_per_user, parse_up_to_a_million);
 }
 
@@ -138,41 +139,43 @@ Result<std::size_t> parse_mebibytes(const std::string& text) {
 
 void add_job_options(CLI::App& app, const std::shared_ptr<ServeArguments>& arguments) {
   training::ServerOptions& options = arguments->options;
-  add_parsed(
-      app, "--idle-after", "DURATION",
-      "Silence of all its ranks after which a job is idle and leaves memory (default: 15min)",
-      options.lifetimes.idle_after, parse_duration);
+  add_parsed(app, "--idle-after", "DURATION",
+             "Time without contact from its ranks after which a job is idle and leaves memory "
+             "(default: 15min)",
+             options.lifetimes.idle_after, parse_duration);
   add_parsed(app, "--end-after", "DURATION",
-             "Silence after which it has ended, though no rank said so (default: 1d)",
+             "Time without contact after which a job has ended, even if no rank reported its end "
+             "(default: 1d)",
              options.lifetimes.end_after, parse_duration);
-  add_parsed(app, "--keep-ended", "DURATION",
-             "How long jobs that have ended are kept; 0: for ever (default: 30d)",
+  add_parsed(app, "--keep-ended", "DURATION", "Time to keep ended jobs; 0: forever (default: 30d)",
              options.lifetimes.keep_ended, parse_duration);
-  add_parsed(app, "--most-jobs", "COUNT",
-             "Jobs kept; where more come, those that ended first go (default: 100000)",
-             options.most_jobs, parse_up_to_a_million);
-  add_parsed(app, "--job-memory", "MIB", "Memory for the jobs that train (default: 4096)",
+  add_parsed(
+      app, "--most-jobs", "COUNT",
+      "Maximum number of jobs; above it, the jobs that ended first are removed (default: 100000)",
+      options.most_jobs, parse_up_to_a_million);
+  add_parsed(app, "--job-memory", "MIB", "Memory for jobs that train, MiB (default: 4096)",
              options.job_memory, parse_mebibytes);
 }
 
 void add_carbon_option(CLI::App& app, const std::shared_ptr<ServeArguments>& arguments) {
   app.add_option("--carbon", arguments->options.carbon,
                  "Source of carbon intensity that jobs may choose, such as electricity-maps:DE, "
-                 "uk:13 or file:PATH; once for each (docs/carbon-sources.md)")
+                 "uk:13 or file:PATH; repeat for more sources (docs/carbon-sources.md)")
       ->type_name("SOURCE");
 }
 
 void add_token_command(Commands& commands, CLI::App& serve) {
-  CLI::App& token = commands.add(serve, "token", "tokens that clients show",
+  CLI::App& token = commands.add(serve, "token", "tokens for clients",
                                  "harpe serve token issue --signing-key KEY --user trainer \\\n"
                                  "    --scope job-read,job-write --job gpt3 --expires 7d");
   const auto arguments = std::make_shared<TokenRequest>();
   CLI::App& issue = commands.add(
       token, "issue",
       "sign a token\n"
-      "Prints a token (JWT, HS256) that lets its holder read jobs (job-read) or register, report "
-      "and change them (job-write): all jobs, or one. --json prints its id, by which a server's "
-      "--revoked-tokens refuses it before it expires.",
+      "Prints a token (JWT, HS256) that lets its holder read jobs (job-read), or register, report "
+      "and change them (job-write): all jobs, or one. --json also prints the token's id. To "
+      "revoke the token before it expires, add the id to the file of the server's "
+      "--revoked-tokens.",
       "openssl rand -hex 32 > key; chmod 600 key\n"
       "harpe serve token issue --signing-key key --user trainer \\\n"
       "    --scope job-read,job-write --job gpt3 --expires 7d",
@@ -180,13 +183,13 @@ void add_token_command(Commands& commands, CLI::App& serve) {
         return issue_token(*arguments, {training::kJobRead, training::kJobWrite});
       });
   add_text(issue, "--signing-key,--signing-key-path", "FILE",
-           "Key to sign with, the first line of the file (mode 600)", arguments->key)
+           "File whose first line is the signing key (mode 600)", arguments->key)
       ->required();
-  add_text(issue, "--user", "NAME", "Whom the token names", arguments->user)->required();
-  add_text(issue, "--scope", "SCOPES", "What it is for: job-read,job-write", arguments->scopes)
-      ->required();
-  add_text(issue, "--job", "ID", "The one job that it is for (default: all)", arguments->job);
-  add_text(issue, "--expires", "DURATION", "How long it lasts: 1h, 7d, never (default: 1h)",
+  add_text(issue, "--user", "NAME", "Name of the token's holder", arguments->user)->required();
+  add_text(issue, "--scope", "SCOPES", "Scopes: job-read,job-write", arguments->scopes)->required();
+  add_text(issue, "--job", "ID", "Job to which the token is limited (default: all)",
+           arguments->job);
+  add_text(issue, "--expires", "DURATION", "Lifetime: 1h, 7d, never (default: 1h)",
            arguments->expires);
 }
 
@@ -197,9 +200,10 @@ void add_serve_command(Commands& commands) {
   CLI::App& app = commands.add(
       commands.root(), "serve",
       "plan training jobs while they run\n"
-      "The server that training ranks report to: it profiles each job while it trains, makes its "
-      "plans, assigns every rank its clocks, responds to stragglers, and goes on where it was "
-      "after a crash. Zeus's pipeline frequency client works with it unchanged. docs/server.md",
+      "Runs the server to which training ranks report. It profiles each job during training, "
+      "computes its plans, assigns clocks to every rank, responds to stragglers, and continues "
+      "after a crash where it stopped. Zeus's pipeline frequency client works with it unchanged. "
+      "See docs/server.md.",
       "harpe serve\n"
       "harpe serve --tcp 0.0.0.0:7787 --signing-key key --tls-certificate cert.pem \\\n"
       "    --tls-key key.pem --store postgresql://harpe@db/harpe\n"
@@ -210,14 +214,13 @@ void add_serve_command(Commands& commands) {
   add_config_option(app, arguments->config);
   add_transport_options(app, arguments);
   add_text(app, "--store", "URL",
-           "Where jobs are kept: sqlite:PATH, postgresql://..., or none (default: "
-           "sqlite:harpe.db)",
+           "Storage of jobs: sqlite:PATH, postgresql://..., or none (default: sqlite:harpe.db)",
            arguments->store);
   add_text(app, "--peer-url", "URL",
-           "Where other servers on the same PostgreSQL reach this one (default: as --tcp says)",
+           "URL of this server for other servers on the same PostgreSQL (default: from --tcp)",
            arguments->options.peer_url);
   add_text(app, "--peer-certificates", "FILE",
-           "Certificates (PEM) to trust of other servers, beside the system's",
+           "Certificates (PEM) of other servers to trust in addition to the system's",
            arguments->options.peer_certificates);
   add_limit_options(app, arguments);
   add_job_options(app, arguments);
@@ -227,7 +230,7 @@ void add_serve_command(Commands& commands) {
   add_parsed(app, "--test-schedule-patience", "DURATION", "", arguments->options.schedule_patience,
              parse_seconds)
       ->group("");
-  add_text(app, "--log", "FILE", "Log (default: standard error); SIGHUP opens it anew",
+  add_text(app, "--log", "FILE", "Log (default: standard error); SIGHUP reopens it",
            arguments->options.log);
   add_token_command(commands, app);
 }

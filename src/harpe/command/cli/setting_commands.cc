@@ -60,20 +60,21 @@ void add_setting_options(CLI::App& app, SettingArguments& arguments, bool reset)
   add_device_options(app, arguments.devices);
   app.get_option("--simulate")
       ->description(
-          "With --direct alone: the simulated GPUs of this file (also HARPE_SIMULATION). An agent "
-          "has its own: harpe agent --simulate");
+          "Only with --direct: use the simulated GPUs of this file (also HARPE_SIMULATION). An "
+          "agent has its own option: harpe agent --simulate");
   add_text(app, "--socket", "PATH",
            "Socket of the agent (default: HARPE_AGENT_SOCKET, then /run/harpe/agent.sock)",
            arguments.socket);
   if (!reset) {
     add_parsed(app, "--for", "DURATION",
-               "How long, such as 30min or 8h, before the agent restores what was there "
-               "(default: 1h; at most what its policy allows)",
+               "Time, such as 30min or 8h, until the agent restores the previous setting "
+               "(default: 1h; the agent's policy limits it)",
                arguments.duration, parse_seconds);
   }
   app.add_flag("--direct", arguments.direct,
-               reset ? "Reset the driver itself, without the agent (root)"
-                     : "Set the driver itself, without the agent (root): nothing puts it back");
+               reset
+                   ? "Reset the driver's setting, without the agent (root)"
+                   : "Change the driver's setting, without the agent (root); nothing restores it");
 }
 
 void add_setting_command(Commands& commands, const SettingCommand& words) {
@@ -112,15 +113,15 @@ void add_clock_command(Commands& commands) {
        .examples = "harpe clock set 1200 --gpus 0\n"
                    "harpe clock reset --gpus all",
        .set = "lock the graphics clock\n"
-              "Asks the agent to keep the graphics clock of the GPUs at one clock, or within a "
-              "range, for some time; then it restores what was there before. Says what was before "
-              "and what is in force now. A power limit (harpe limit) has its own time and is not "
-              "touched.",
+              "Asks the agent to lock the graphics clock of the GPUs to one clock, or to a range, "
+              "for some time; then the agent restores the previous setting. Prints the previous "
+              "and the present setting. A power limit (harpe limit) has its own time and stays as "
+              "it is.",
        .set_examples = "harpe clock set 1200 --gpus 0,1\n"
                        "harpe clock set 900-1410 --gpus all --for 8h",
-       .reset = "put the clocks back now\n"
-                "Ends what `harpe clock set` asked for on the GPUs; the agent restores what was "
-                "there before. With --direct, root removes any lock from the driver.",
+       .reset = "restore the clocks now\n"
+                "Ends the setting of `harpe clock set` on the GPUs; the agent restores the "
+                "previous setting. With --direct, root removes any lock from the driver.",
        .reset_examples = "harpe clock reset --gpus 0,1\n"
                          "harpe clock reset --gpus all --direct",
        .value = "MHZ",
@@ -137,14 +138,14 @@ void add_limit_command(Commands& commands) {
        .examples = "harpe limit set 250 --gpus 0\n"
                    "harpe limit reset --gpus all",
        .set = "set the power limit\n"
-              "Asks the agent to limit the power of the GPUs for some time; then it restores what "
-              "was there before. Says what was before and what is in force now. Locked clocks "
-              "(harpe clock) have their own time and are not touched.",
+              "Asks the agent to limit the power of the GPUs for some time; then the agent "
+              "restores the previous limit. Prints the previous and the present setting. Locked "
+              "clocks (harpe clock) have their own time and stay as they are.",
        .set_examples = "harpe limit set 250 --gpus 0,1\n"
                        "harpe limit set 250W --gpus all --for 8h",
-       .reset = "put the power limit back now\n"
-                "Ends what `harpe limit set` asked for on the GPUs; the agent restores what was "
-                "there before. With --direct, root sets the limit the GPU came with.",
+       .reset = "restore the power limit now\n"
+                "Ends the setting of `harpe limit set` on the GPUs; the agent restores the "
+                "previous limit. With --direct, root sets the factory limit of the GPU.",
        .reset_examples = "harpe limit reset --gpus 0,1\n"
                          "harpe limit reset --gpus all --direct",
        .value = "WATTS",

@@ -406,39 +406,40 @@ void add_switch_latency_command(Commands& commands) {
   CLI::App& app = commands.add(
       commands.root(), "switch-latency",
       "measure how long GPUs take to change clocks\n"
-      "Locks every pair of the clocks in turn, in random order, and times the call and the "
-      "transition of the chip. Needs the right to lock clocks; what was locked before is put "
-      "back, also on Ctrl-C, which ends it early with what was measured (exit status 128 + "
-      "signal; 1 if the load ended before the measurement). So it does where a GPU is lost; the "
-      "others are measured. A GPU shows its clock only under load: "
-      "give a command that keeps it "
-      "busy, which is ended afterwards. Simulated GPUs get a load of their own.",
+      "Switches between the two clocks of every pair, in random order, and measures the time of "
+      "the call and of the chip's transition. Needs the right to lock clocks. Restores earlier "
+      "locks at the end, also after Ctrl-C, which ends the measurement early and keeps its "
+      "results (exit status 128 + signal; 1 if the load ended before the measurement). If a GPU "
+      "is lost, its results are kept and the other GPUs are measured. A GPU shows its clock only "
+      "under load: give a command that keeps it busy; Harpe ends the command afterwards. "
+      "Simulated GPUs have their own load.",
       "harpe switch-latency --gpus 0 -- python burn.py\n"
       "harpe switch-latency --clocks 1410,1080,900 --repeats 50 --table latency.csv\n"
       "harpe switch-latency --simulate gpus.toml --repeats 5",
       [arguments, &commands](Console& console) {
         return run_switch_latency(*arguments, commands.following_command(), console);
       });
-  commands.let_command_follow(app, "A load to keep the GPUs busy meanwhile");
+  commands.let_command_follow(app, "Load that keeps the GPUs busy");
   add_device_options(app, arguments->devices);
   add_parsed(app, "--clocks", "MHZ,MHZ,...",
              "Clocks to switch between (default: 4 from half of the highest to the highest)",
              arguments->clocks, parse_clocks);
-  add_parsed(app, "--repeats", "N", "Switches of each pair (default 20)", arguments->repeats,
+  add_parsed(app, "--repeats", "N", "Switches per pair of clocks (default 20)", arguments->repeats,
              count_within(1, 100'000));
   add_parsed(app, "--timeout", "SECONDS",
-             "Switches that take longer are counted as late, not timed (default 1s)",
+             "Time after which a switch counts as late and is not timed (default 1s)",
              arguments->timeout, [](std::string_view text) -> Result<Seconds> {
                Result<Seconds> time = parse_seconds(text);
                if (time.ok() && time->value <= 0) return Error::invalid("expected more than 0 s");
                return time;
              });
-  add_text(app, "--csv", "FILE", "Write the distributions of all pairs there", arguments->csv);
+  add_text(app, "--csv", "FILE", "Write the distributions of all pairs to FILE", arguments->csv);
   add_text(
       app, "--table", "FILE",
-      "Write the longest and the shortest transition to each clock of any GPU there (late ones as "
-      "--timeout): for harpe plan, which finds PROFILE.latency.csv beside PROFILE.csv and takes "
-      "others by --switch-latency FILE, and for the switch_latency_s of a job",
+      "Write a table of the longest and the shortest transition of any GPU to each clock (late "
+      "transitions as --timeout), for harpe plan, which finds PROFILE.latency.csv beside "
+      "PROFILE.csv and reads other files by --switch-latency FILE, and for the switch_latency_s "
+      "of a job",
       arguments->table);
 }
 

@@ -153,7 +153,7 @@ void Commands::describe(CLI::App& app, const std::string& examples, Action actio
   }
   // Detected before parsing, so that errors of the command line are JSON, too.
   app.add_flag_callback(
-         "--json", [] {}, "Print the result, or what is wrong, as JSON on standard output")
+         "--json", [] {}, "Print the result or the error as JSON on standard output")
       ->group(kGeneral);
   actions_.emplace_back(&app, std::move(action));
 }

@@ -257,18 +257,18 @@ Result<Outcome> run_backtest(const BacktestArguments& arguments, Console& consol
 }
 
 void add_forecast_options(CLI::App& app, BacktestArguments& arguments) {
-  add_text(app, "--train", "EARLIER.csv", "The time before, to learn from; it is not judged",
+  add_text(app, "--train", "EARLIER.csv", "Earlier series to learn from; it is not judged",
            arguments.train);
-  add_exogenous_options(app, "Forecasts are judged with and without", arguments.exogenous);
+  add_exogenous_options(app, "Forecasts are judged with and without them", arguments.exogenous);
   add_parsed(app, "--horizons", "HOURS",
-             "Hours ahead that are judged beside 1, 3, 6, 12, 18 and 24 (default 48,72,96)",
+             "Hours ahead to judge in addition to 1, 3, 6, 12, 18 and 24 (default 48,72,96)",
              arguments.options.horizons, parse_horizons);
   add_parsed(app, "--every", "HOURS", "Hours between forecasts, 1 to 24 (default 1)",
              arguments.options.issue_every, count_within(1, 24));
   add_parsed(app, "--chase", "SLOT",
-             "Judge Chase's regression, too, one step ahead from this slot of the file on",
+             "Also judge Chase's regression, one step ahead, from this slot of the file on",
              arguments.chase_slot, count_within(1, 10'000'000));
-  add_text(app, "--csv", "FILE", "The figures of each horizon, as a table", arguments.csv);
+  add_text(app, "--csv", "FILE", "CSV file of the figures of each horizon", arguments.csv);
 }
 
 }  // namespace
@@ -277,12 +277,12 @@ void add_carbon_backtest_command(Commands& commands, CLI::App& carbon) {
   const auto arguments = std::make_shared<BacktestArguments>();
   CLI::App& app = commands.add(
       carbon, "backtest",
-      "how good forecasts of recorded series would have been\n"
-      "Rolls over the series, makes a forecast of the next 96 hours each hour from what was known "
-      "then, and compares it with what came: the error by horizon over that of the value 24 hours "
-      "before, and how often the 80 % interval held, by month. Reads downloads of Electricity "
-      "Maps, "
-      "ENTSO-E derived files, Chase's, and other tables by their columns.",
+      "accuracy of forecasts over recorded series\n"
+      "Steps through the series, makes a forecast of the next 96 hours each hour from the values "
+      "known at that hour, and compares it with the actual values. Prints the error by horizon, "
+      "divided by the error of the value 24 hours before, and by month how often the 80 % interval "
+      "contained the actual value. Reads downloads of Electricity Maps, ENTSO-E derived files, "
+      "Chase's files, and other tables by their columns.",
       "harpe carbon backtest ES_2022_hourly.csv --train ES_2021_hourly.csv\n"
       "harpe carbon backtest ES_2022.csv --exogenous wind.csv --known-ahead 24h\n"
       "harpe carbon backtest moer.csv --time-column t --value-column v \\\n"

@@ -245,49 +245,50 @@ Result<Outcome> run_simulate(SimulateArguments arguments, Console& console) {
 
 void add_job_options(CLI::App& app, SimulateArguments& arguments) {
   const OptionGroup group(app, "Job");
-  add_text(app, "--frontier", "FILE.json", "Its frontier, as harpe plan --out writes it",
+  add_text(app, "--frontier", "FILE.json", "Frontier of the job, from harpe plan --out",
            arguments.frontier);
-  add_text(app, "--plan-table", "FILE.json", "Its table of plans, of a server's job",
+  add_text(app, "--plan-table", "FILE.json", "Table of plans of a server's job",
            arguments.plan_table);
   add_text(app, "--profile", "FILE.json",
-           "Its profile of power limits (Zeus's, or of harpe run --optimize)", arguments.profile);
+           "Profile of power limits, of Zeus or harpe run --optimize", arguments.profile);
   app.add_option("--compare", arguments.compared,
-                 "The same job under other controls, too, for what part of a gain is due "
-                 "to which: one-setting, one clock for all computations (of --frontier), "
-                 "or files of the same work as --frontier, --plan-table or --profile read")
+                 "Also simulate the job under other controls, to show the share of each in the "
+                 "gain: one-setting (one clock for all computations, from --frontier), or files of "
+                 "the same work in the format of --frontier, --plan-table or --profile")
       ->type_name("one-setting|FILE.json")
       ->allow_extra_args(false);
-  app.add_option("--hours", arguments.hours, "Its hours at the fastest pace (default 24)")
+  app.add_option("--hours", arguments.hours, "Hours at the fastest pace (default 24)")
       ->type_name("H")
       ->check(CLI::Range(0.01, 1e5));
   app.add_option("--deadline-factor", arguments.job.deadline_factor,
-                 "Its deadline, over those hours (default 1.25)")
+                 "Deadline divided by --hours (default 1.25)")
       ->type_name("D")
       ->check(CLI::Range(1.0, 100.0));
-  app.add_flag("--pause", arguments.job.pause.allowed, "It may pause");
+  app.add_flag("--pause", arguments.job.pause.allowed, "Allow the job to pause");
   add_parsed(app, "--idle-power", "WATTS",
-             "What it holds draws while it pauses (default: a fifth of its power at the "
+             "Power of the machines held during a pause (default: a fifth of the power at the "
              "fastest pace, an assumption)",
              arguments.idle_power, parse_watts);
-  add_parsed(app, "--stop-time", "TIME", "To pause: a checkpoint (default 1min)",
+  add_parsed(app, "--stop-time", "TIME", "Time to stop: a checkpoint (default 1min)",
              arguments.job.pause.stop, parse_seconds);
-  add_parsed(app, "--start-time", "TIME", "To go on after a pause (default 3min)",
+  add_parsed(app, "--start-time", "TIME", "Time to restart after a pause (default 3min)",
              arguments.job.pause.start, parse_seconds);
-  add_parsed(app, "--min-dwell", "TIME", "A pause, or a run, at least (default 1h)",
+  add_parsed(app, "--min-dwell", "TIME", "Least length of a pause or a run (default 1h)",
              arguments.job.pause.min_dwell, parse_seconds);
   add_parsed(app, "--host-power", "WATTS",
-             "What its nodes draw beside their GPUs while it runs (default 0)",
+             "Power of the nodes without their GPUs while the job runs (default 0)",
              arguments.job.host_power, parse_watts);
-  add_parsed(app, "--embodied", "KG/LIFETIME",
-             "Of each device it holds: 150kg/5y (default: not counted)", arguments.embodied,
-             parse_embodied);
-  app.add_option("--devices", arguments.devices, "How many these are (default 1)")
+  add_parsed(
+      app, "--embodied", "KG/LIFETIME",
+      "Emissions of making each device, and its years of use: 150kg/5y (default: not counted)",
+      arguments.embodied, parse_embodied);
+  app.add_option("--devices", arguments.devices, "Number of devices for --embodied (default 1)")
       ->type_name("N")
       ->check(CLI::Range(1, 10'000'000));
   app.add_flag("--unknown-length", arguments.is_unknown_length,
-               "It does not say how long it is; its deadline factor bounds how much "
-               "slower it runs at any time, beside the slack");
-  add_parsed(app, "--slack", "TIME", "Of unknown length, may be behind (default 12h)",
+               "Simulate a job of unstated length: at any time it may be at most --slack behind "
+               "1/(deadline factor) of the fastest pace");
+  add_parsed(app, "--slack", "TIME", "Allowed lag for --unknown-length (default 12h)",
              arguments.slack, parse_seconds);
 }
 
@@ -300,33 +301,33 @@ Result<double> parse_percent_share(std::string_view text) {
 void add_planning_options(CLI::App& app, SimulateArguments& arguments) {
   const OptionGroup group(app, "Planning");
   add_parsed(app, "--guard", "PERCENT",
-             "Risk no more than to emit so much more than one steady pace (default: no "
-             "guard; see docs/carbon.md)",
+             "Most emissions above one steady pace that a plan may risk (default: no guard; "
+             "see docs/carbon.md)",
              arguments.job.guard, [](std::string_view text) -> Result<std::optional<double>> {
                return std::optional(HARPE_TRY(parse_percent(text)) / 100);
              });
   add_parsed(app, "--guard-confidence", "PERCENT",
-             "With so many of the errors that past forecasts made (default 99); 100: "
-             "whatever is forecast, within what four weeks have seen",
+             "Share of past forecast errors for which --guard holds (default 99); 100: for any "
+             "forecast, if intensities stay within the range of the last four weeks",
              arguments.job.guard_share, [](std::string_view text) -> Result<double> {
                return 1 - HARPE_TRY(parse_percent_share(text));
              });
-  add_exogenous_options(app, "Forecasts learn from them, too", arguments.exogenous);
+  add_exogenous_options(app, "Forecasts also learn from them", arguments.exogenous);
   add_parsed(app, "--error-share", "PERCENT",
-             "What if forecasts erred by so much of what they do (default 100): what a "
-             "better one, such as of weather, would bring",
+             "Share of the forecast error to keep (default 100): shows the gain of a better "
+             "forecast, such as one with weather",
              arguments.error_share, parse_percent_share);
   const auto set_eta = [&arguments](double eta) {
     arguments.job.chase.eta = eta;
     arguments.shows_chase = true;
   };
   app.add_option_function<double>("--chase-eta", set_eta,
-                                  "Chase's weight of carbon (default 0.24); compares it "
-                                  "with one limit all along, too")
+                                  "Chase's weight of carbon (default 0.24); also compares Chase's "
+                                  "rule with one constant limit")
       ->type_name("ETA")
       ->check(CLI::Range(0.0, 1.0));
   add_parsed(app, "--chase-power", "WATTS",
-             "Its highest power (default: that of the fastest pace; published: 300W)",
+             "Highest power of Chase's rule (default: power at the fastest pace; published: 300W)",
              arguments.chase_power, parse_watts);
 }
 
@@ -336,10 +337,10 @@ void add_carbon_simulate_command(Commands& commands, CLI::App& carbon) {
   const auto arguments = std::make_shared<SimulateArguments>();
   CLI::App& app = commands.add(
       carbon, "simulate",
-      "what a job would emit if its speed followed the grid\n"
-      "Runs a job from many start times of a recorded series: at all-max, at the best static pace, "
-      "by Chase's rule, as Harpe plans it by its forecast of what was known then, and with "
-      "hindsight, which no forecast can beat. Says so where nothing is to be gained.",
+      "emissions of a job whose speed follows the grid\n"
+      "Simulates a job from many start times of a recorded series: at all-max, at the best static "
+      "pace, by Chase's rule, by Harpe's plans from the forecasts of that time, and with "
+      "hindsight, which no forecast can beat. Warns if there is nothing to gain.",
       "harpe carbon simulate --series ES_2022_hourly.csv --train ES_2021_hourly.csv \\\n"
       "  --frontier plan/frontier.json --hours 48 --deadline-factor 1.5 --pause\n"
       "harpe carbon simulate --series ES_2022_hourly.csv --deadline-factor 1.1 \\\n"
@@ -351,7 +352,7 @@ void add_carbon_simulate_command(Commands& commands, CLI::App& carbon) {
       [arguments](Console& console) { return run_simulate(*arguments, console); });
   add_text(app, "--series", "SERIES.csv", "Carbon intensities over time", arguments->file)
       ->required();
-  add_text(app, "--train", "EARLIER.csv", "The time before, for forecasts to learn from",
+  add_text(app, "--train", "EARLIER.csv", "Earlier series for forecasts to learn from",
            arguments->train);
   app.add_option("--starts", arguments->starts, "Start times, spread evenly (default 100)")
       ->type_name("N")

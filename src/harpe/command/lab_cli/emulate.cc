@@ -396,12 +396,11 @@ void add_emulate_command(Commands& commands) {
   const auto arguments = std::make_shared<EmulateArguments>();
   CLI::App& app = commands.add(
       commands.root(), "emulate",
-      "emulate a cluster that trains, and what it would save\n"
+      "emulate the training of a cluster, and its savings\n"
       "Runs a training in simulated time, iteration by iteration, by Harpe's plans, at all-max, "
-      "and "
-      "at the best one clock for all GPUs: pipelines wait for the slowest of them, stragglers come "
-      "and go, GPUs differ. Answers in kWh, and with --carbon and --price in CO2 and money, for a "
-      "month or --hours. The same options give the same bytes.",
+      "and at the best one clock for all GPUs: pipelines wait for the slowest pipeline, stragglers "
+      "come and go, GPUs differ. Reports kWh, and with --carbon and --price CO2 and money, for a "
+      "month or --hours. The same options give identical output.",
       "harpe lab emulate --profile gpt3.csv --micro-batches 96 --gpu a100-sxm \\\n"
       "    --gpus-per-stage 8 --pipelines 16 --carbon DE --price '0.20 EUR/kWh' \\\n"
       "    --straggler 20%,every=3d,for=1d --out saved\n"

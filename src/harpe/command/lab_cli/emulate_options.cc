@@ -88,23 +88,23 @@ Result<double> parse_deviation(std::string_view text) {
 void add_cluster_options(CLI::App& app, EmulateArguments& arguments) {
   const OptionGroup group(app, "Emulated cluster");
   constexpr std::int64_t kMost = 100'000'000;
-  add_parsed(app, "--iterations", "N", "Iterations to emulate (default: those of --hours, a month)",
-             arguments.iterations,
-             [](const std::string& text) { return parse_whole(text, 1, kMost); });
+  add_parsed(
+      app, "--iterations", "N", "Iterations to emulate (default: as many as in --hours, a month)",
+      arguments.iterations, [](const std::string& text) { return parse_whole(text, 1, kMost); });
   add_parsed(app, "--tokens", "N",
-             "Tokens of an iteration, all pipelines together: the answer is also per token",
+             "Tokens per iteration, all pipelines together: results are also given per token",
              arguments.tokens, [](const std::string& text) -> Result<double> {
                const auto value = parse_number(text);
                if (value && *value >= 1 && *value <= 1e15) return *value;
                return Error::invalid("expected a number of tokens, found " + in_quotes(text));
              });
-  add_text(app, "--gpu", "MODEL",
-           "GPU whose blocking power counts where --blocking-power is not given (see harpe synth "
-           "--list)",
-           arguments.gpu);
+  add_text(
+      app, "--gpu", "MODEL",
+      "GPU whose blocking power is used if --blocking-power is not given (see harpe synth --list)",
+      arguments.gpu);
   add_parsed(app, "--overhead", "SECONDS",
-             "Time of every iteration after its slowest pipeline, in which all GPUs wait, s: "
-             "gradient reduction, optimizer, logging (default 0)",
+             "Time at the end of each iteration in which all GPUs wait, s: gradient reduction, "
+             "optimizer, logging (default 0)",
              arguments.overhead, parse_seconds);
   add_parsed(app, "--noise", "PERCENT",
              "Standard deviation of time and energy of an instruction, % (default 0)",
@@ -112,17 +112,17 @@ void add_cluster_options(CLI::App& app, EmulateArguments& arguments) {
   add_parsed(app, "--power-spread", "PERCENT",
              "Standard deviation of power between nodes, % (default 0.7, measured over 64 nodes)",
              arguments.power_spread, parse_deviation);
-  add_parsed(app, "--seed", "N", "Seed of all that is random (default 1)", arguments.seed,
+  add_parsed(app, "--seed", "N", "Seed of all random numbers (default 1)", arguments.seed,
              [](const std::string& text) -> Result<std::uint64_t> {
                return static_cast<std::uint64_t>(
                    HARPE_TRY(parse_whole(text, 0, std::numeric_limits<std::int64_t>::max())));
              });
-  add_parsed(app, "--jobs", "N", "Processors to use; results do not depend on it (default 1)",
+  add_parsed(app, "--jobs", "N", "Processors to use; results do not change (default 1)",
              arguments.jobs, count_within(1, 1024));
   app.add_flag("--through-job", arguments.through_job,
-               "Also train with the decisions of a real job, the state machine that a server runs: "
-               "how soon it notices stragglers, and how far its own account of the saving is from "
-               "the truth. --iterations (default 500), with --straggler, --noise and --overhead");
+               "Also train by the decisions of a real job, the state machine of a server: shows "
+               "when the job notices stragglers, and the error of its own account of the saving. "
+               "With --iterations (default 500), --straggler, --noise and --overhead");
 }
 
 /// Adds an option that can be given several times.
@@ -144,20 +144,19 @@ void add_stragglers(CLI::App& app, const std::string& name, const std::string& t
 }
 
 void add_straggler_options(CLI::App& app, EmulateArguments& arguments) {
-  add_stragglers(
-      app, "--straggler", "SLOWDOWN[,...]",
-      "A pipeline that is slow: 20% all along; 20%,every=3d,for=1d on every third day, another "
-      "pipeline each time, with ,random at random times of that mean, with ,pipeline=3 always "
-      "the same. May be given several times",
-      arguments.stragglers, parse_straggler);
+  add_stragglers(app, "--straggler", "SLOWDOWN[,...]",
+                 "A slow pipeline: 20% all the time; 20%,every=3d,for=1d on every third day, "
+                 "another pipeline each time; with ,random at random times with that mean; with "
+                 ",pipeline=3 always pipeline 3. May be given several times",
+                 arguments.stragglers, parse_straggler);
   add_stragglers(
       app, "--throttle", "CLOCK[,...]",
-      "A pipeline whose GPUs are too hot for more than a clock, such as 1260MHz, whatever is "
-      "requested; when and which as with --straggler. May be given several times",
+      "A pipeline whose GPUs are too hot for a clock above CLOCK, such as 1260MHz, whatever is "
+      "requested; times and pipeline as for --straggler. May be given several times",
       arguments.throttles, parse_throttle);
   add_parsed(app, "--power-limit", "WATTS",
-             "Power limit of each GPU, W: at a clock at which an instruction draws more it takes "
-             "what it takes at the highest one at which it does not. Plans know it",
+             "Power limit of each GPU, W: an instruction that draws more gets the time and energy "
+             "of the highest clock within the limit. Plans include the limit",
              arguments.power_limit, [](const std::string& text) -> Result<Watts> {
                const Watts limit = HARPE_TRY(parse_watts(text));
                if (limit > Watts{0}) return limit;
@@ -169,15 +168,15 @@ void add_event_options(CLI::App& app, EmulateArguments& arguments) {
   const OptionGroup group(app, "Stragglers, caps and failures");
   add_straggler_options(app, arguments);
   add_text(app, "--straggler-trace", "FILE",
-           "Stragglers from a CSV file: pipeline,begin_iteration,end_iteration,slowdown, or with "
+           "CSV file of stragglers: pipeline,begin_iteration,end_iteration,slowdown, or with "
            "begin_s,end_s",
            arguments.straggler_trace);
   add_parsed(app, "--reaction", "N",
-             "Iterations in a row that a straggler is slow before the others slow down (default 8, "
-             "as a job does)",
+             "Slow iterations of a straggler in a row before the other pipelines slow down "
+             "(default 8, as in a job)",
              arguments.reaction, count_within(0, 1000));
   add_text(app, "--power-cap", "WATTS|FILE",
-           "Average power that all GPUs together may draw, W, or a CSV file of it: time_s,watts",
+           "Highest average power of all GPUs together, W, or a CSV file of it: time_s,watts",
            arguments.power_cap);
   add_parsed(app, "--checkpoint-every", "N", "Iterations between checkpoints (default: none)",
              arguments.checkpoint_every,
@@ -185,8 +184,8 @@ void add_event_options(CLI::App& app, EmulateArguments& arguments) {
   add_parsed(app, "--checkpoint-time", "SECONDS", "Time of a checkpoint, s (default 0)",
              arguments.checkpoint_time, parse_seconds);
   add_parsed(app, "--failure-every", "TIME",
-             "Mean time between failures of the whole cluster, s, or with a unit, such as 12h; it "
-             "restarts from its last checkpoint (default: none)",
+             "Mean time between failures of the whole cluster, s, or with a unit, such as 12h; the "
+             "cluster restarts from its last checkpoint (default: none)",
              arguments.failure_every, parse_seconds);
   add_parsed(app, "--restart-time", "SECONDS", "Time of a restart, s (default 0)",
              arguments.restart_time, parse_seconds);
@@ -196,12 +195,12 @@ void add_output_options(CLI::App& app, EmulateArguments& arguments) {
   const OptionGroup group(app, "Output");
   constexpr Seconds kMostRecorded{3600};
   add_text(app, "--out", "DIR",
-           "Write there: emulation.html, a page for those who decide; emulation.json; "
-           "iterations.csv; power.csv, power.svg and spectrum.csv, the power over time",
+           "Folder for emulation.html, a page for decision makers; emulation.json; iterations.csv; "
+           "power.csv, power.svg and spectrum.csv, the power over time",
            arguments.out);
   add_parsed(app, "--power-time", "SECONDS",
-             "Time from the start of which power.csv has the power, in steps of 10 ms, s (default: "
-             "three iterations, from 180 to 600)",
+             "Time from the start that power.csv covers, in steps of 10 ms, s (default: three "
+             "iterations, at least 180, at most 600)",
              arguments.power_time, [kMostRecorded](const std::string& text) -> Result<Seconds> {
                const Seconds time = HARPE_TRY(parse_seconds(text));
                if (time > Seconds{0} && time <= kMostRecorded) return time;
@@ -209,22 +208,21 @@ void add_output_options(CLI::App& app, EmulateArguments& arguments) {
                                      in_quotes(text));
              });
   add_parsed(app, "--power-pipelines", "N",
-             "Pipelines whose nodes and GPUs power.csv has beside the job, 0 to 64 (default 1)",
+             "Pipelines whose nodes and GPUs are in power.csv beside the job, 0 to 64 (default 1)",
              arguments.power_pipelines, count_within(0, 64));
-  add_parsed(
-      app, "--power-format", "table|parquet|catalogue|openg2g",
-      "Layout of the power over time: a table of the job, nodes and GPUs as power.csv or "
-      "power.parquet, or a power.csv with one row for each step and GPU and metadata.json beside "
-      "it, as a catalogue of power traces takes it, or a power.csv of the mean GPU as OpenG2G's "
-      "training load takes it (default table)",
-      arguments.power_format, [](const std::string& text) -> Result<PowerFormat> {
-        if (text == "table") return PowerFormat::kTable;
-        if (text == "parquet") return PowerFormat::kParquet;
-        if (text == "catalogue") return PowerFormat::kCatalogue;
-        if (text == "openg2g") return PowerFormat::kOpenG2g;
-        return Error::invalid("expected table, parquet, catalogue or openg2g, found " +
-                              in_quotes(text));
-      });
+  add_parsed(app, "--power-format", "table|parquet|catalogue|openg2g",
+             "Layout of the power over time. table, parquet: the job, nodes and GPUs in power.csv "
+             "or power.parquet; catalogue: power.csv with one row for each step and GPU, and "
+             "metadata.json, for a catalogue of power traces; openg2g: power.csv of the mean GPU, "
+             "for OpenG2G's training load (default table)",
+             arguments.power_format, [](const std::string& text) -> Result<PowerFormat> {
+               if (text == "table") return PowerFormat::kTable;
+               if (text == "parquet") return PowerFormat::kParquet;
+               if (text == "catalogue") return PowerFormat::kCatalogue;
+               if (text == "openg2g") return PowerFormat::kOpenG2g;
+               return Error::invalid("expected table, parquet, catalogue or openg2g, found " +
+                                     in_quotes(text));
+             });
 }
 
 }  // namespace

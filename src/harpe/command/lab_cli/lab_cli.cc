@@ -23,9 +23,9 @@ void add_carbon_experiment_commands(Commands& commands) {
 std::unique_ptr<Commands> lab_commands(const std::string& name) {
   auto commands = std::make_unique<Commands>(
       name,
-      "experiments: clusters that are emulated, published tables recomputed\n"
-      "Nothing here touches a GPU, an agent or a server. `harpe lab`, `harpe replay`, "
-      "`harpe carbon backtest` and `harpe carbon simulate` start this program.",
+      "experiments: emulate clusters, recompute published tables\n"
+      "No command here uses a GPU, an agent or a server. `harpe lab`, `harpe replay`, `harpe "
+      "carbon backtest` and `harpe carbon simulate` start this program.",
       "harpe lab emulate --config cluster.toml\n"
       "harpe lab reproduce sosp24 DIRECTORY\n"
       "harpe replay zeus traces --gpu v100 --seeds 20");

@@ -72,7 +72,7 @@ TEST(LabCommands, AreDescribedInJson) {
   EXPECT_THAT(page["page"].get<std::string>(), StartsWith(".TH"));
   const auto& command = page["command"];
   EXPECT_EQ(command["name"], "groups");
-  EXPECT_EQ(command["brief"], "write invented groups of recurring jobs that overlap");
+  EXPECT_EQ(command["brief"], "write synthetic groups of recurring jobs that overlap");
   EXPECT_TRUE(command["commands"].empty());
   const auto& out = command["options"].at(0);
   EXPECT_EQ(out["names"], nlohmann::json({"--out"}));

@@ -195,26 +195,26 @@ void add_replay_groups_command(Commands& commands, CLI::App& replay) {
   const auto arguments = std::make_shared<SyntheticArguments>();
   CLI::App& app = commands.add(
       replay, "groups",
-      "write invented groups of recurring jobs that overlap\n"
-      "For `harpe replay zeus --groups` where there is no trace of a cluster: a few groups of each "
-      "of its six jobs, with starts of a Poisson process and log-normal run times. The first line "
-      "of the file says that they are synthetic.",
+      "write synthetic groups of recurring jobs that overlap\n"
+      "For `harpe replay zeus --groups` if there is no trace of a cluster: a few groups of each of "
+      "its six jobs, with start times of a Poisson process and log-normal run times. The first "
+      "line of the file states that the groups are synthetic.",
       "harpe replay groups --out groups.csv --in-flight 2\n"
       "harpe replay zeus traces --groups groups.csv",
       [arguments](Console&) { return write_synthetic(*arguments); });
-  add_text(app, "--out", "FILE", "Where they are written, as a table", arguments->out)->required();
-  add_parsed(app, "--groups", "COUNT", "Groups of each dataset (default 4)",
+  add_text(app, "--out", "FILE", "CSV file of the groups", arguments->out)->required();
+  add_parsed(app, "--groups", "COUNT", "Groups per dataset (default 4)",
              arguments->shape.groups_per_dataset, count_within(1, 1000));
-  add_parsed(app, "--jobs", "COUNT", "Jobs of a group (default 60)", arguments->shape.jobs,
+  add_parsed(app, "--jobs", "COUNT", "Jobs per group (default 60)", arguments->shape.jobs,
              count_within(1, 10'000));
   add_parsed(app, "--in-flight", "JOBS",
-             "Jobs of a group at once, on average, 0.01 to 100 (default 1)",
+             "Mean number of running jobs per group, 0.01 to 100 (default 1)",
              arguments->shape.in_flight, [](std::string_view text) -> Result<double> {
                const auto value = parse_number(text);
                if (value && *value >= 0.01 && *value <= 100) return *value;
                return Error::invalid("expected a number from 0.01 to 100");
              });
-  add_parsed(app, "--seed", "NUMBER", "1 by default", arguments->seed,
+  add_parsed(app, "--seed", "NUMBER", "Seed (default 1)", arguments->seed,
              count_within(0, 1'000'000'000));
 }
 

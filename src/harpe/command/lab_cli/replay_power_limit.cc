@@ -142,10 +142,10 @@ void add_replay_power_limit_command(Commands& commands, CLI::App& replay) {
   CLI::App& app = commands.add(
       replay, "power-limit",
       "choose a power limit from a recorded run\n"
-      "Drives the power limit optimizer of Zeus, and Harpe's own, over a profiling run that Zeus's "
-      "monitor logged: a CSV file with a window a power limit. Shows what both set at which step "
-      "and what they choose. A recorded window has 40 steps; Harpe's, which in a real run end as "
-      "soon as they are certain, are given here.",
+      "Runs Zeus's power limit optimizer and Harpe's own over a profiling run that Zeus's monitor "
+      "logged: a CSV file with one window per power limit. Shows the steps at which both set "
+      "limits, and their choices. A recorded window has 40 steps. Harpe's windows have a fixed "
+      "length here (--window-steps); in a real run they end as soon as the measurement is certain.",
       "harpe replay power-limit A40+resnet50+gpu0.csv --selector cost --eta 0.5\n"
       "harpe replay power-limit run.csv --selector max-slowdown --slowdown 1.1 --json\n"
       "harpe replay power-limit run.csv --steps-per-epoch 205 --host-power 350W",
@@ -155,19 +155,18 @@ void add_replay_power_limit_command(Commands& commands, CLI::App& replay) {
       ->required()
       ->group("Arguments");
   add_parsed(app, "--selector", "WHAT",
-             "What is wanted: energy, time, cost or max-slowdown (default cost)",
+             "Objective: energy, time, cost or max-slowdown (default cost)",
              arguments->selector.kind, parse_selector);
-  add_parsed(app, "--eta", "SHARE", "Of cost: from 0, time alone, to 1, energy alone (default 0.5)",
+  add_parsed(app, "--eta", "SHARE", "For cost: from 0, only time, to 1, only energy (default 0.5)",
              arguments->selector.eta, number_within(0, 1, "a number from 0 to 1"));
   add_parsed(app, "--slowdown", "FACTOR",
-             "Of max-slowdown: time over that at the highest limit (default 1)",
+             "For max-slowdown: time divided by the time at the highest limit (default 1)",
              arguments->selector.slowdown, number_within(1, 1e6, "a factor of at least 1"));
   add_parsed(app, "--host-power", "WATTS",
-             "What the node draws beside its GPUs; counts as energy (default 0)",
+             "Power of the node without its GPUs; counts as energy (default 0)",
              arguments->selector.host_power, parse_watts);
-  add_parsed(app, "--steps-per-epoch", "N",
-             "Steps after which an epoch ends (default: no epoch ends)", arguments->steps_per_epoch,
-             count_within(1, 1'000'000'000));
+  add_parsed(app, "--steps-per-epoch", "N", "Steps per epoch (default: epochs do not end)",
+             arguments->steps_per_epoch, count_within(1, 1'000'000'000));
   add_parsed(app, "--window-steps", "N", "Steps of each of Harpe's windows, 1 to 40 (default 22)",
              arguments->window_steps, count_within(1, lab::kRecordedSteps));
 }

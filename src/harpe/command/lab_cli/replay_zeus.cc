@@ -447,49 +447,49 @@ void add_replay_zeus_command(Commands& commands, CLI::App& replay) {
   CLI::App& app = commands.add(
       replay, "zeus",
       "choose batch sizes of recurring jobs, over Zeus's traces\n"
-      "Runs the six jobs of Zeus's evaluation again and again, with the default, a grid, Zeus's "
-      "choice and Harpe's, and says what each costs over an oracle that knows the best batch size "
-      "and limit. Harpe believes beforehand what a server believes, which was chosen on these "
-      "jobs. "
-      "With several GPUs or weights, --json has a list \"runs\", each as with one of them.",
+      "Runs the six jobs of Zeus's evaluation again and again, with the default, a grid search, "
+      "Zeus's choice and Harpe's, and prints the cost of each divided by the cost of an oracle "
+      "that knows the best batch size and power limit. Harpe starts with the prior of a server, "
+      "which was chosen on these jobs. With several GPUs or weights, --json has a list \"runs\"; "
+      "each entry has the form of a single run.",
       "harpe replay zeus traces --gpu v100 --seeds 20\n"
       "harpe replay zeus traces --gpu all --eta 0,0.5,1 --csv seeds.csv\n"
       "harpe replay zeus traces --gpu all --targets --seeds 100\n"
       "harpe replay zeus traces --gpu a40 --from v100 --out regret.html",
       [arguments, &commands](Console& console) { return run_zeus(*arguments, commands, console); });
   app.add_option("DIR", arguments->directory,
-                 "Where summary_train.csv and summary_power_<gpu>.csv are")
+                 "Folder of summary_train.csv and summary_power_<gpu>.csv")
       ->type_name("DIR")
       ->required()
       ->group("Arguments");
   add_parsed(app, "--gpu", "GPU,...",
-             "Of v100 (default), a40, p100 and rtx6000; or all, which is these four",
+             "One or more of v100 (default), a40, p100 and rtx6000; or all for these four",
              arguments->gpus, parse_gpus);
   add_parsed(app, "--from", "GPU",
-             "GPU on which the same jobs have recurred before: Harpe knows their epochs to target",
+             "GPU on which the same jobs ran before: Harpe knows their epochs to target",
              arguments->from, parse_gpu);
   add_text(app, "--groups", "FILE",
-           "Jobs that overlap, in place of one after the other: a table with the columns group, "
-           "start_time, end_time, dataset and runtime_ratio; of one GPU and eta",
+           "Table of jobs that overlap, in place of one job after the other, with the columns "
+           "group, start_time, end_time, dataset and runtime_ratio; for one GPU and eta",
            arguments->groups);
   add_parsed(app, "--seeds", "COUNT", "Seeds 1 to COUNT (default 20)", arguments->seeds,
              count_within(1, kMostSeeds));
   add_parsed(app, "--eta", "SHARE,...", "Weights of energy, 0 to 1 (default 0.5)", arguments->etas,
              [](std::string_view text) { return parse_each(text, parse_share); });
   app.add_flag("--targets", arguments->targets,
-               "Every target that summary_train.csv has of a job and that its default batch size "
-               "always reaches, not only that of Zeus's evaluation");
+               "Replay each job with every target in summary_train.csv that its default batch size "
+               "always reaches (default: the target of Zeus's evaluation)");
   add_parsed(app, "--horizon", "unknown|known|COUNT",
-             "Recurrences that Harpe is told beforehand: none (default), each job's own number, or "
-             "COUNT for all",
+             "Number of recurrences that Harpe knows in advance: none (unknown, default), each "
+             "job's own (known), or COUNT for all",
              arguments->horizon, parse_horizon);
   add_parsed(app, "--prior", "NAME=VALUE,...",
-             "Other constants of what Harpe believes beforehand than a server has (members of "
-             "PayBackPrior in pay_back.h), to judge them",
+             "Constants of Harpe's prior in place of a server's (members of PayBackPrior in "
+             "pay_back.h), to judge them",
              arguments->prior, parse_prior);
-  add_text(app, "--csv", "FILE", "Every seed of every job, as a table", arguments->csv);
-  add_text(app, "--out", "FILE", "The regret of each way, as a page with a picture for each job",
-           arguments->out);
+  add_text(app, "--csv", "FILE", "CSV file with a row for each job and seed", arguments->csv);
+  add_text(app, "--out", "FILE",
+           "HTML page of the regret of each method, with a chart for each job", arguments->out);
 }
 
 }  // namespace harpe::command

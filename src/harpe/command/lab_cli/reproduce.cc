@@ -212,10 +212,10 @@ void add_reproduce_command(Commands& commands) {
   CLI::App& app = commands.add(
       group, "sosp24",
       "recompute the tables of Perseus's SOSP'24 evaluation\n"
-      "Reads the profiles of its public data and puts side by side: the published value, the one "
-      "that Perseus's published algorithm gives for the profile alone, and Harpe's. A part that "
-      "DIRECTORY lacks is left out: emulation/WORKLOAD_GPU.csv, emulation/published_frontiers/, "
-      "emulation/published_envpipe.csv, measured/.",
+      "Reads the profiles of Perseus's public data and prints side by side: the published value, "
+      "the value by Perseus's published algorithm from the profile alone, and Harpe's value. Parts "
+      "that DIRECTORY does not have are left out: emulation/WORKLOAD_GPU.csv, "
+      "emulation/published_frontiers/, emulation/published_envpipe.csv, measured/.",
       "harpe lab reproduce sosp24 sosp24/ --out tables.csv\n"
       "harpe lab reproduce sosp24 sosp24/ --json",
       [arguments](Console& console) { return run_sosp24(*arguments, console); });
@@ -227,8 +227,8 @@ void add_reproduce_command(Commands& commands) {
              "Power of a waiting GPU, W, for GPUs other than A100 (83.64 W) and A40 (70.38 W)",
              arguments->options.blocking_power, parse_watts);
   add_parsed(app, "--unit", "SECONDS",
-             "Unit of time of Perseus's published algorithm, s (default: that of the published "
-             "frontier; without one 1ms, for A40 0.1ms)",
+             "Unit of time of Perseus's published algorithm, s (default: the unit of the published "
+             "frontier; without a frontier 1ms, for A40 0.1ms)",
              arguments->options.unit, parse_unit);
   add_text(app, "--out", "FILE", "Also write all rows to this file (CSV)", arguments->out);
 }

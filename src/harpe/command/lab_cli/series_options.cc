@@ -25,11 +25,11 @@ Result<carbon::WholeSeconds> parse_interval(std::string_view text) {
 void add_series_options(CLI::App& app, SeriesArguments& arguments) {
   carbon::IntensityCsvOptions& csv = arguments.csv;
   add_parsed(app, "--kind", "KIND",
-             "Of the values: life-cycle, direct or marginal (default by the layout)", csv.kind,
-             carbon::parse_intensity_kind);
-  add_text(app, "--zone", "ZONE", "Of a file of several zones, the one that is read", csv.zone);
+             "Kind of the values: life-cycle, direct or marginal (default: by the file's layout)",
+             csv.kind, carbon::parse_intensity_kind);
+  add_text(app, "--zone", "ZONE", "Zone to read from a file of several zones", csv.zone);
   add_text(app, "--time-column", "NAME",
-           "Column of times in UTC, of a layout that Harpe does not know", csv.time_column);
+           "Column of times in UTC, for a layout that Harpe does not know", csv.time_column);
   add_text(app, "--value-column", "NAME", "Column of values; with --unit and --kind",
            csv.value_column);
   const auto read_unit = [&arguments](const std::string& text) {
@@ -39,22 +39,23 @@ void add_series_options(CLI::App& app, SeriesArguments& arguments) {
     if (!grams.ok()) throw CLI::ValidationError("--unit", grams.error().text());
     arguments.csv.unit = *grams;
   };
-  app.add_option_function<std::string>("--unit", read_unit,
-                                       "Of the values: g/kWh (default), kg/MWh, t/GWh, lb/MWh, "
-                                       "kg/kWh, t/MWh or g/MJ; of prices EUR/MWh, ct/kWh, ...")
+  app.add_option_function<std::string>(
+         "--unit", read_unit,
+         "Unit of the values: g/kWh (default), kg/MWh, t/GWh, lb/MWh, kg/kWh, t/MWh or g/MJ; for "
+         "prices EUR/MWh, ct/kWh, ...")
       ->type_name("UNIT");
-  add_parsed(app, "--average", "TIME", "Average the values to intervals of so long, such as 1h",
-             arguments.average, parse_interval);
-  app.add_flag("--utc-hours", csv.hours_are_utc,
-               "Hours in a column of their own are UTC, not local time");
+  add_parsed(app, "--average", "TIME",
+             "Average the values over intervals of this length, such as 1h", arguments.average,
+             parse_interval);
+  app.add_flag("--utc-hours", csv.hours_are_utc, "Read the hours of a separate column as UTC");
   app.add_flag("--any-value", csv.any_value,
-               "Take values over 3000 g/kWh, and negative averages, as they are");
+               "Accept values over 3000 g/kWh, and negative values of an average intensity");
 }
 
 void add_price_option(CLI::App& app, SeriesArguments& arguments) {
   app.add_flag("--price", arguments.is_price,
-               "The series is of prices, as harpe carbon prices writes them, or in the --unit: "
-               "EUR/MWh, ct/kWh, ...; costs are in money");
+               "Read the series as prices, in the format of harpe carbon prices or in --unit "
+               "(EUR/MWh, ct/kWh, ...); costs are in money");
 }
 
 Status take_price_heading(const std::string& file, SeriesArguments& arguments) {
@@ -99,13 +100,12 @@ void add_exogenous_options(CLI::App& app, const std::string& use, ExogenousArgum
            "Weather, load, ...: a column of times in UTC and columns of numbers. " + use,
            arguments.file);
   add_parsed(
-      app, "--exogenous-columns", "NAMES",
-      "Of the exogenous values, those that are used (default: all numbers)",
+      app, "--exogenous-columns", "NAMES", "Columns to use (default: all columns of numbers)",
       arguments.options.columns,
       [](std::string_view text) -> Result<std::vector<std::string>> { return split_list(text); });
   add_parsed(app, "--known-ahead", "TIME",
-             "How long before their time exogenous values are known: 0 for measured ones (default),"
-             " 24h for day-ahead forecasts as they were issued",
+             "How long in advance exogenous values are known: 0 for measured values (default), 24h "
+             "for day-ahead forecasts as they were issued",
              arguments.options.known_ahead,
              [](std::string_view text) -> Result<carbon::WholeSeconds> {
                const Seconds time = HARPE_TRY(parse_seconds(text));

@@ -547,17 +547,17 @@ void add_compare_command(Commands& commands) {
   const auto arguments = std::make_shared<CompareArguments>();
   CLI::App& app = commands.add(
       commands.root(), "compare",
-      "compare schedules, and ways to set the GPUs\n"
-      "Answers what a cluster would save, against what, and with which schedule: it prices every "
-      "schedule that the profile has rows for, with and without a plan, and compares Harpe's plan "
-      "for the job's own schedule with one clock and one power limit for all GPUs, one clock per "
-      "stage "
-      "(ZeusPerStage), EnvPipe, and Perseus's algorithm as published. Every schedule "
-      "does the same work.\n"
-      "Power limits come from the profile's rows, else from a model of the GPU (--gpu), and are "
-      "then marked as estimated.\n"
-      "With --out DIR it writes comparison.json, schedules.csv, policies.csv and comparison.svg. "
-      "Takes the job files of harpe plan; keys for its files and searches are left aside.",
+      "compare schedules and GPU settings\n"
+      "Shows the savings of a cluster, by policy and by schedule. Computes time and energy of "
+      "every schedule for which the profile has rows, with and without a plan; all schedules do "
+      "the same work. For the job's own schedule, compares Harpe's plan with one clock and one "
+      "power limit for all GPUs, one clock per stage (ZeusPerStage), EnvPipe, and Perseus's "
+      "algorithm as published.\n"
+      "Power limits are from the rows of the profile, or else from a model of the GPU (--gpu). "
+      "Results of the model are marked as estimated.\n"
+      "With --out DIR, the command writes comparison.json, schedules.csv, policies.csv and "
+      "comparison.svg. It accepts job files of harpe plan, and ignores their keys for files and "
+      "searches.",
       "harpe compare --profile gpt3.csv --micro-batches 96 --blocking-power 83.64\n"
       "harpe compare --profile gpt3.csv --micro-batches 96 --blocking-power 83.64 \\\n"
       "    --gpu a100-sxm --slowdown 5% --out comparison\n"
@@ -566,12 +566,12 @@ void add_compare_command(Commands& commands) {
       "harpe compare job.toml --schedules 1f1b,zb-h1,zb-v --policies none",
       [arguments](Console& console) { return run_compare(*arguments, console); });
   add_text(app, "--schedules", "all|none|LIST",
-           "Schedules to price: names (harpe schedule show --list) or files, with commas between "
-           "(default all)",
+           "Schedules to compare: names (see harpe schedule show --list) or files, separated by "
+           "commas (default all)",
            arguments->schedules)
       ->group("Comparison");
   add_text(app, "--policies", "all|none|LIST",
-           "Ways to set the GPUs: all-max, one_clock, one_power_limit, one_clock_per_stage, "
+           "Policies to compare: all-max, one_clock, one_power_limit, one_clock_per_stage, "
            "envpipe, envpipe_emulated, perseus, harpe (default all)",
            arguments->policies)
       ->group("Comparison");

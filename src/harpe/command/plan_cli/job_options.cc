@@ -73,7 +73,7 @@ CLI::Option* add_job_option(CLI::App& app, const JobKey& key,
 void add_job_arguments(CLI::App& app, const std::shared_ptr<PlanJobArguments>& arguments,
                        const std::function<bool(const JobKey&)>& offers) {
   app.add_option("JOB", arguments->job_file,
-                 "Job file, whose keys are the options below; or the profile itself (CSV)")
+                 "Job file (its keys are the options below), or a profile (CSV)")
       ->type_name("job.toml")
       ->group("Arguments");
   for (const JobKey& key : job_keys()) {

@@ -9,9 +9,10 @@
 namespace {
 
 constexpr const char* kPlansAlone =
-    "this program has the commands that plan alone. All of them: in the clone, cmake --build "
-    "build/release --target harpe (./scripts/demo.sh run does, too), then "
-    "build/release/src/harpe/command/cli/harpe; or a package or the wheel, as docs/install.md says";
+    "this program has only the planning commands. For all commands, run cmake --build "
+    "build/release --target harpe in the clone (./scripts/demo.sh run also does this), then "
+    "build/release/src/harpe/command/cli/harpe; or install a package or the wheel "
+    "(docs/install.md)";
 
 }  // namespace
 

@@ -121,18 +121,18 @@ void add_plan_command(Commands& commands) {
   CLI::App& app = commands.add(
       commands.root(), "plan",
       "plan the clocks of one training iteration\n"
-      "Computes the whole time-energy frontier of the pipeline, exactly, and a plan on it: a clock "
-      "for every instruction, with a proven bound on how far it is from the best. Where the "
-      "profile "
-      "has columns for memory clocks, power limits or labels, the plan chooses these, too.\n"
-      "With --out DIR it writes plan.json, frontier.json, freqs_pipeline_00000.py (for Zeus, of "
-      "clocks alone), trace.json (for Perfetto), frontier.svg, pipeline.svg and report.html, with "
-      "--fit or "
-      "chunks that share a stage's rows the profile.csv that it is made for; all of them or none.\n"
-      "A job file in TOML holds the same keys as the options, without the dashes; options win over "
-      "it, and paths in it are relative to it.\n"
-      "A number without a unit is in the unit its option names: s, W, %. Times take ns, us, ms, s, "
-      "min; powers mW, W, kW, MW. 5% and 5 are the same.",
+      "Computes the whole time-energy frontier of the pipeline exactly, and a plan on the "
+      "frontier: a clock for every instruction, with a proven bound on the gap to the optimum. If "
+      "the profile has columns for memory clocks, power limits or labels, the plan chooses these, "
+      "too.\n"
+      "With --out DIR, the command writes plan.json, frontier.json, freqs_pipeline_00000.py (for "
+      "Zeus, if the plan sets only clocks), trace.json (for Perfetto), frontier.svg, pipeline.svg "
+      "and report.html. With --fit, or if chunks share the rows of a stage, it also writes "
+      "profile.csv, the profile that the plan uses. It writes all files or none.\n"
+      "A job file in TOML has the same keys as the options, without the dashes. Options override "
+      "the file. Paths in the file are relative to its folder.\n"
+      "A number without a unit is in the unit of its option: s, W, %. Units of time are ns, us, "
+      "ms, s, min; units of power are mW, W, kW, MW. 5% and 5 are the same.",
       "harpe plan --profile gpt3.csv --micro-batches 96 --blocking-power 83.64\n"
       "harpe plan --profile gpt3.csv --micro-batches 96 --blocking-power 83.64 \\\n"
       "    --slowdown 5% --certificate --out plan\n"
@@ -144,8 +144,8 @@ void add_plan_command(Commands& commands) {
       [arguments, &commands](Console& console) { return run_plan(*arguments, commands, console); });
   add_job_arguments(app, arguments, [](const JobKey&) { return true; });
   app.add_flag("--compare", arguments->compares,
-               "Compare with policies that others have published, too: one clock per stage, "
-               "EnvPipe, Perseus's algorithm (harpe compare shows their whole curves)");
+               "Also compare with published policies: one clock per stage, EnvPipe, Perseus's "
+               "algorithm (harpe compare shows their whole curves)");
 }
 
 }  // namespace harpe::command

@@ -21,9 +21,9 @@ void add_synth_command(Commands& commands);
 /// The first lines of `harpe --help`.
 inline constexpr const char* kAboutHarpe =
     "certified energy plans for pipeline-parallel training\n"
-    "Harpe sets the clock of every computation of a training pipeline so that the iteration needs "
-    "the least energy at the time you choose, and proves how good that is. It changes neither the "
-    "model nor its hyper-parameters: it only sets GPU clocks.";
+    "Harpe sets the clock of every computation of a training pipeline so that an iteration needs "
+    "the least energy in the time you choose, and proves how close the plan is to the optimum. "
+    "Harpe changes neither the model nor its hyper-parameters, only GPU clocks.";
 inline constexpr const char* kHarpeExamples =
     "harpe synth --out profile.csv\n"
     "harpe plan --profile profile.csv --micro-batches 96 --blocking-power 83.64 \\\n"

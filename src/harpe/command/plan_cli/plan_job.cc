@@ -145,31 +145,31 @@ constexpr std::string_view kTimes = "Communication and fixed-time instructions";
 constexpr std::string_view kObjectives = "Objective (at most one)";
 constexpr std::string_view kSwitching = "Clock changes";
 constexpr std::string_view kEffort = "Effort";
-constexpr std::string_view kCluster = "Cluster: what it draws, emits and pays under the plan";
+constexpr std::string_view kCluster = "Cluster: power, emissions and cost under the plan";
 constexpr std::string_view kOutputs = "Output";
 
 std::vector<JobKey> keys_of_inputs() {
   return {
       {"profile", "FILE", kInputs,
-       "Measured profile: CSV with stage, instruction, frequency (MHz), time (s) and energy (J per "
-       "GPU), and where they differ memory_frequency (MHz), power_limit (W) and label",
+       "Measured profile: CSV with the columns stage, instruction, frequency (MHz), time (s), "
+       "energy (J per GPU), and optionally memory_frequency (MHz), power_limit (W), label",
        false, true, [](PlanJob& job, Values v) { return set_path(v, job.profile); }},
       {"schedule", "SCHEDULE|FILE", kInputs,
        "Name of a schedule (see harpe schedule show --list), or a file: PyTorch CSV, lists as "
        "Python prints them, or JSON (default 1f1b)",
        false, false, set_schedule},
-      {"stages", "N", kInputs, "Pipeline stages (default: as many as the profile has)", false,
-       false, [](PlanJob& job, Values v) { return set_count(v, job.stages, 1, kMaxCount); }},
-      {"micro-batches", "M", kInputs, "Micro-batches of one iteration", false, false,
+      {"stages", "N", kInputs, "Pipeline stages (default: as in the profile)", false, false,
+       [](PlanJob& job, Values v) { return set_count(v, job.stages, 1, kMaxCount); }},
+      {"micro-batches", "M", kInputs, "Micro-batches per iteration", false, false,
        [](PlanJob& job, Values v) { return set_count(v, job.micro_batches, 1, kMaxCount); }},
-      {"chunks", "V", kInputs, "Model chunks a stage, for interleaved schedules (default 2)", false,
-       false, [](PlanJob& job, Values v) { return set_count(v, job.chunks, 1, kMaxCount); }},
+      {"chunks", "V", kInputs, "Model chunks per stage, for interleaved schedules (default 2)",
+       false, false, [](PlanJob& job, Values v) { return set_count(v, job.chunks, 1, kMaxCount); }},
       {"chunk-split", "equal|none", kInputs,
-       "Of a profile with rows of whole stages, or of another number of chunks. equal: a chunk "
-       "takes an equal share of its stage; none: refuse the profile (default equal)",
+       "Use of a profile with rows for whole stages or for another number of chunks. equal: each "
+       "chunk takes an equal share of its stage; none: refuse the profile (default equal)",
        false, false, set_chunk_split},
       {"blocking-power", "WATTS[,...]", kInputs,
-       "Power a GPU draws while it waits, W: one value, or one a stage", false, false,
+       "Power of a waiting GPU, W: one value, or one per stage", false, false,
        [](PlanJob& job, Values v) { return set_list(v, job.blocking_power, parse_watts); }},
       {"gpus-per-stage", "G", kInputs, "GPUs that work together on a stage (default 1)", false,
        false,
@@ -177,23 +177,23 @@ std::vector<JobKey> keys_of_inputs() {
       {"fit", "", kInputs, "Replace noisy measurements by a smooth fit over the clocks", false,
        false, [](PlanJob& job, Values) { return job.fit = true, ok_status(); }},
       {"gpu", "MODEL", kInputs,
-       "GPU by whose model one power limit for all is compared, where the profile has no rows for "
-       "limits (see harpe synth --list)",
+       "GPU model for the comparison with one power limit for all GPUs, if the profile has no rows "
+       "for power limits (see harpe synth --list)",
        false, false, set_gpu},
       {"transfer-forward", "SECONDS[,...]", kTimes,
-       "Time an activation travels, s: one value for every boundary between model parts, or one "
-       "each",
+       "Transfer time of activations, s: one value for all boundaries between model parts, or one "
+       "per boundary",
        false, false,
        [](PlanJob& job, Values v) { return set_list(v, job.transfer_forward, parse_seconds); }},
       {"transfer-backward", "SECONDS[,...]", kTimes,
-       "Time a gradient travels back over each boundary, s", false, false,
+       "Transfer time of gradients over each boundary, s", false, false,
        [](PlanJob& job, Values v) { return set_list(v, job.transfer_backward, parse_seconds); }},
       {"transfer-mode", "overlapped|rendezvous", kTimes,
-       "overlapped: the receiver starts later; rendezvous: sender and receiver block, at the SEND "
-       "and RECV of the schedule where it has them (default overlapped)",
+       "Kind of transfer. overlapped: the receiver starts later; rendezvous: sender and receiver "
+       "block, at SEND and RECV if the schedule has them (default overlapped)",
        false, false, set_transfer_mode},
       {"load", "SECONDS[,...]", kTimes,
-       "Data loading ahead of every forward, s: one value, or one a stage (0: none)", false, false,
+       "Data loading before every forward, s: one value, or one per stage (0: none)", false, false,
        [](PlanJob& job, Values v) { return set_list(v, job.load, parse_seconds); }},
       {"reduce", "SECONDS[,...]", kTimes,
        "Gradient reduction between pipelines at the end of each stage, s", false, false,
@@ -215,14 +215,15 @@ std::vector<JobKey> keys_of_objectives() {
 std::vector<JobKey> keys_of_search() {
   return {
       {"switch-latency", "SECONDS|FILE", kSwitching,
-       "Time until a new clock is in force, s, or a CSV file of it by the new clock: frequency "
-       "(MHz), latency (s), least_latency (s); changes are then made only where they pay (default: "
-       "PROFILE.latency.csv beside PROFILE.csv, as harpe profile measure writes it, else 0)",
+       "Time until a new clock is in force, s, or a CSV file with this time for each new clock: "
+       "frequency (MHz), latency (s), least_latency (s). With a latency, a plan changes clocks "
+       "only where this saves energy (default: PROFILE.latency.csv beside PROFILE.csv, as harpe "
+       "profile measure writes it, else 0)",
        false, false, set_switch_latency},
       {"client", "any|harpe", kSwitching,
-       "Program that will ask for the clocks. any: when their instructions begin, and the whole "
-       "switch latency counts; harpe: Harpe's client, which asks ahead, and what remains counts "
-       "(default any)",
+       "Program that will request the clocks. any: each clock is requested when its "
+       "instruction begins, and the whole switch latency counts; harpe: Harpe's client requests "
+       "clocks ahead, and the remaining latency counts (default any)",
        false, false, set_client},
       {"min-dwell", "SECONDS", kSwitching,
        "Least time between two clock changes of a stage, s (default 0)", false, false,
@@ -230,11 +231,11 @@ std::vector<JobKey> keys_of_search() {
       {"quick", "", kEffort, "Plan in milliseconds, at a slightly larger gap", false, false,
        [](PlanJob& job, Values) { return job.quick = true, ok_status(); }},
       {"search-time", "SECONDS", kEffort,
-       "Go on searching for a better plan for so long, s; Ctrl-C keeps the best so far", false,
+       "Additional search time for a better plan, s; Ctrl-C keeps the best plan so far", false,
        false, [](PlanJob& job, Values v) { return set_parsed(v, job.search_time, parse_seconds); }},
       {"search-windows", "N", kEffort,
-       "Go on searching until so many parts of the plan were tried anew: the same plan on every "
-       "machine",
+       "Number of parts of the plan to search again for a better plan; the result is the same "
+       "on every machine",
        false, false,
        [](PlanJob& job, Values v) { return set_count(v, job.search_windows, 1, kMostWindows); }},
   };
@@ -242,12 +243,11 @@ std::vector<JobKey> keys_of_search() {
 
 std::vector<JobKey> keys_of_cluster_and_output() {
   return {
-      {"pipelines", "N", kCluster, "Pipelines that train side by side (default 1)", false, false,
+      {"pipelines", "N", kCluster, "Pipelines that train in parallel (default 1)", false, false,
        [](PlanJob& job, Values v) { return set_count(v, job.cluster.pipelines, 1, kMaxCount); }},
       {"hours", "HOURS", kCluster,
-       "Time that the cluster trains under the plan, h, or with a unit, such as 30d (default 720: "
-       "a "
-       "month). What the plan is compared with does the same iterations",
+       "Training time of the cluster under the plan, h, or with a unit, such as 30d (default 720: "
+       "a month). Alternatives to the plan run the same iterations",
        false, false,
        [](PlanJob& job, Values v) { return set_parsed(v, job.cluster.time, parse_hours); }},
       {"price", "PRICE", kCluster,
@@ -257,21 +257,22 @@ std::vector<JobKey> keys_of_cluster_and_output() {
        }},
       {"carbon", "ZONE|SOURCE", kCluster,
        "Carbon intensity of electricity: a country's code (its yearly mean), a number in g/kWh, "
-       "file:PATH (its mean), or a provider such as electricity-maps:DE (the mean of the hours "
-       "until now, at most 31 days)",
+       "file:PATH (its mean), or a provider such as electricity-maps:DE (the mean of the last "
+       "--hours, at most 31 days)",
        false, false, set_carbon},
       {"pue", "NUMBER", kCluster,
-       "Energy of the site over that of its computers, such as 1.2 (default 1)", false, false,
+       "Energy of the site divided by the energy of its computers, such as 1.2 (default 1)", false,
+       false,
        [](PlanJob& job, Values v) { return set_parsed(v, job.cluster.pue, carbon::parse_pue); }},
       {"host-power", "WATTS", kCluster,
-       "Power of a node beside its GPUs, W: CPUs, memory, network, fans (default 0)", false, false,
+       "Power of a node without its GPUs, W: CPUs, memory, network, fans (default 0)", false, false,
        [](PlanJob& job, Values v) { return set_parsed(v, job.cluster.host_power, parse_watts); }},
-      {"gpus-per-node", "N", kCluster, "GPUs of a node, for --host-power (default 8)", false, false,
+      {"gpus-per-node", "N", kCluster, "GPUs per node, for --host-power (default 8)", false, false,
        [](PlanJob& job, Values v) {
          return set_count(v, job.cluster.gpus_per_node, 1, kMaxCount);
        }},
-      {"out", "DIR", kOutputs,
-       "Write all files of the result there (default: only print a summary)", false, true,
+      {"out", "DIR", kOutputs, "Folder for all files of the result (default: only print a summary)",
+       false, true,
        [](PlanJob& job, Values v) {
          job.out.emplace();
          return set_path(v, *job.out);
@@ -279,11 +280,11 @@ std::vector<JobKey> keys_of_cluster_and_output() {
       {"points", "N", kOutputs,
        "Plans along the frontier in the report (default 50, fewer above 6,000 instructions)", false,
        false, [](PlanJob& job, Values v) { return set_count(v, job.points, 0, 1000); }},
-      {"certificate", "", kOutputs, "Write certificate.json, which harpe verify checks, too", false,
-       false, [](PlanJob& job, Values) { return job.certificate = true, ok_status(); }},
+      {"certificate", "", kOutputs, "Also write certificate.json, for harpe verify", false, false,
+       [](PlanJob& job, Values) { return job.certificate = true, ok_status(); }},
       {"whole-trace", "", kOutputs,
-       "Write every instruction to trace.json, also above 16,384, where it else has the first, a "
-       "middle and the last part of the iteration",
+       "Write every instruction to trace.json. By default, the trace of more than 16,384 "
+       "instructions has only the first, a middle and the last part of the iteration",
        false, false, [](PlanJob& job, Values) { return job.whole_trace = true, ok_status(); }},
       {"job", "NAME", kOutputs, "Name of the job in plans and reports", false, false,
        [](PlanJob& job, Values v) -> Status {

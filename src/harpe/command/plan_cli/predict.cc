@@ -90,11 +90,10 @@ void add_predict_command(Commands& commands) {
   const auto arguments = std::make_shared<PredictArguments>();
   CLI::App& app = commands.add(
       commands.root(), "predict",
-      "predict what a plan takes on real GPUs\n"
-      "Replays the plan with late clock changes: the first moments of an instruction after a "
-      "change still run at the old clock. Transfers are those of the plan unless given here; "
-      "loading "
-      "comes on top of the plan's.",
+      "predict time and energy of a plan on real GPUs\n"
+      "Replays the plan with late clock changes: after a change, the beginning of an instruction "
+      "still runs at the old clock. Transfers given here replace the transfers of the plan; "
+      "loading times given here are added to the loading times of the plan.",
       "harpe predict plan/plan.json --profile gpt3.csv --switch-latency 10ms\n"
       "harpe predict plan/plan.json --profile bert.csv --switch-latency 5ms \\\n"
       "    --load 9.67ms,0,0,7.49ms --transfer-forward 0 --transfer-backward 0 \\\n"
@@ -102,18 +101,19 @@ void add_predict_command(Commands& commands) {
       [arguments](Console& console) { return run_predict(*arguments, console); });
   add_argument(app, "PLAN", "Plan to replay (harpe.plan/1)", arguments->plan, "plan.json");
   add_text(app, "--profile", "FILE", "Measured profile (CSV)", arguments->profile)->required();
-  add_text(app, "--switch-latency", "SECONDS|FILE",
-           "Time until a new clock is in force, s, or a CSV file of it by the new clock: frequency "
-           "(MHz), latency (s) (default: PROFILE.latency.csv beside PROFILE.csv, else 0)",
-           arguments->switch_latency);
+  add_text(
+      app, "--switch-latency", "SECONDS|FILE",
+      "Time until a new clock is in force, s, or a CSV file with this time for each new clock: "
+      "frequency (MHz), latency (s) (default: PROFILE.latency.csv beside PROFILE.csv, else 0)",
+      arguments->switch_latency);
   add_parsed(app, "--load", "SECONDS[,...]",
-             "Loading ahead of every forward, s, one for all stages or one each", arguments->load,
+             "Data loading before every forward, s: one value, or one per stage", arguments->load,
              parse_seconds_list);
   add_parsed(app, "--transfer-forward", "SECONDS[,...]",
-             "Activations to the next part, s, one for all boundaries or one each",
+             "Transfer time of activations, s: one value, or one per boundary between model parts",
              arguments->transfer_forward, parse_seconds_list);
   add_parsed(app, "--transfer-backward", "SECONDS[,...]",
-             "Gradients to the part before, s, one for all boundaries or one each",
+             "Transfer time of gradients, s: one value, or one per boundary between model parts",
              arguments->transfer_backward, parse_seconds_list);
   const auto mode = [](std::string_view text) -> Result<bool> {
     if (text == "overlapped") return false;
@@ -121,10 +121,11 @@ void add_predict_command(Commands& commands) {
     return Error::invalid("expected overlapped or rendezvous, found " + in_quotes(text));
   };
   add_parsed(app, "--transfer-mode", "MODE",
-             "overlapped (no stage is occupied) or rendezvous (both are), default overlapped",
+             "Kind of transfer: overlapped occupies no stage, rendezvous occupies both (default "
+             "overlapped)",
              arguments->blocking_transfers, mode);
   add_parsed(app, "--fixed-extra", "SECONDS",
-             "Time every iteration takes on top (optimizer, logging), s (default 0)",
+             "Additional time of every iteration (optimizer, logging), s (default 0)",
              arguments->options.fixed_extra, parse_seconds);
 }
 

@@ -144,22 +144,22 @@ Result<Outcome> run_check(const ProfileArguments& arguments, Console& console) {
 }  // namespace
 
 void add_profile_command(Commands& commands) {
-  CLI::App& profile = commands.add(commands.root(), "profile", "look at measured profiles",
+  CLI::App& profile = commands.add(commands.root(), "profile", "check measured profiles",
                                    "harpe profile check gpt3.csv --blocking-power 83.64");
   const auto arguments = std::make_shared<ProfileArguments>();
   CLI::App& check = commands.add(
       profile, "check",
-      "say what a profile holds and what looks wrong\n"
-      "Clocks of each instruction, those that others beat in time and energy, gaps between the "
-      "clocks, noise, suspicious rows. Rows with other memory clocks, power limits or labels are "
-      "looked at by themselves.",
+      "summarize a profile and report anomalies\n"
+      "Prints the clocks of each instruction, the clocks that others beat in both time and "
+      "energy, gaps between clocks, noise, and suspicious rows. Rows with other memory clocks, "
+      "power limits or labels are checked separately.",
       "harpe profile check gpt3.csv --blocking-power 83.64",
       [arguments](Console& console) { return run_check(*arguments, console); });
   add_argument(check, "FILE", "Measured profile (CSV)", arguments->file);
   add_parsed(
       check, "--blocking-power", "WATTS[,...]",
-      "Power a GPU draws while it waits, W, one value, or one a stage; energies are compared "
-      "less it (default 0)",
+      "Power of a waiting GPU, W: one value, or one per stage; subtracted from energies before "
+      "comparison (default 0)",
       arguments->blocking_power, parse_watts_list);
 }
 

@@ -269,21 +269,20 @@ void add_source_options(CLI::App& app, ScheduleArguments& arguments, bool requir
   source->type_name("SCHEDULE|FILE")->group("Arguments");
   if (required) source->required();
   const auto count = count_within(1, kMaxInstructions);
-  add_parsed(app, "--stages", "N", "Pipeline stages, for schedules by name (default 4)",
+  add_parsed(app, "--stages", "N", "Pipeline stages of a named schedule (default 4)",
              arguments.stages, count);
   add_parsed(app, "--micro-batches,--microbatches", "M",
-             "Micro-batches of one iteration, for schedules by name (default 8)",
-             arguments.micro_batches, count);
-  add_parsed(app, "--chunks", "V", "Model chunks a stage, for interleaved schedules (default 2)",
+             "Micro-batches per iteration of a named schedule (default 8)", arguments.micro_batches,
+             count);
+  add_parsed(app, "--chunks", "V", "Model chunks per stage, for interleaved schedules (default 2)",
              arguments.chunks, count);
   add_parsed(app, "--dialect", "detect|new|old",
-             "What B means in PyTorch's notation: new (2025 and later): full backward; old: input "
+             "Meaning of B in PyTorch's notation. new (2025 and later): full backward; old: input "
              "gradient (default detect)",
              arguments.dialect, parse_dialect);
-  add_parsed(
-      app, "--copies", "N",
-      "Independent models in a file of PyTorch's: 2 for DualPipe's two directions (default 1)",
-      arguments.copies, count_within(1, 2));
+  add_parsed(app, "--copies", "N",
+             "Independent models in a PyTorch file: 2 for DualPipe's two directions (default 1)",
+             arguments.copies, count_within(1, 2));
 }
 
 }  // namespace
@@ -297,29 +296,32 @@ void add_schedule_command(Commands& commands) {
   CLI::App& show = commands.add(
       schedule, "show",
       "draw a schedule\n"
-      "Draws who does what when, in units of a forward, and says how long each stage is idle and "
-      "how many activations it holds.",
+      "Draws the instructions of each stage over time, in units of a forward, and prints the idle "
+      "time of each stage and the number of activations that it holds.",
       "harpe schedule show 1f1b --stages 4 --micro-batches 8\n"
       "harpe schedule show interleaved-1f1b --stages 4 --micro-batches 8\n"
       "harpe schedule show my_schedule.csv\n"
       "harpe schedule show --list",
       [shown](Console& console) { return run_show(*shown, console); });
   add_source_options(show, *shown, false);
-  add_parsed(show, "--width", "COLUMNS", "Width of the drawing (default: of the terminal; 0: all)",
-             shown->width, count_within(0, 1'000'000));
-  show.add_flag("--list", shown->list, "List the schedules known by name");
+  add_parsed(show, "--width", "COLUMNS",
+             "Width of the drawing (default: width of the terminal; 0: no limit)", shown->width,
+             count_within(0, 1'000'000));
+  show.add_flag("--list", shown->list, "List all named schedules");
 
   const auto converted = std::make_shared<ScheduleArguments>();
   CLI::App& convert =
       commands.add(schedule, "convert",
-                   "write a schedule in another form\n"
-                   "PyTorch's pipeline schedule CSV (2025 and later) or JSON; see docs/formats.md.",
+                   "write a schedule in another format\n"
+                   "Formats are PyTorch's pipeline schedule CSV (2025 and later) and JSON; see "
+                   "docs/formats.md.",
                    "harpe schedule convert old.csv --dialect old --to torch --out new.csv\n"
                    "harpe schedule convert zb-h1 --stages 8 --micro-batches 32 --to json",
                    [converted](Console& console) { return run_convert(*converted, console); });
   add_source_options(convert, *converted, true);
-  add_parsed(convert, "--to", "torch|json", "Form to write", converted->to, parse_form)->required();
-  add_text(convert, "--out", "FILE", "Write there (default: standard output)", converted->out);
+  add_parsed(convert, "--to", "torch|json", "Format to write", converted->to, parse_form)
+      ->required();
+  add_text(convert, "--out", "FILE", "Output file (default: standard output)", converted->out);
 }
 
 }  // namespace harpe::command

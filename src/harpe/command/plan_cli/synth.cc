@@ -100,8 +100,8 @@ void add_synth_command(Commands& commands) {
   CLI::App& app = commands.add(
       commands.root(), "synth",
       "make a profile from an analytic GPU model\n"
-      "For trying Harpe without measurements; docs/gpu-models.md names the sources of the models' "
-      "constants. Plans for real GPUs need measured profiles.",
+      "Use such a profile to try Harpe without measurements. Plans for real GPUs need measured "
+      "profiles. docs/gpu-models.md names the sources of the models' constants.",
       "harpe synth --out profile.csv\n"
       "harpe synth --gpu h100-sxm --stages 16 --imbalance 1.2 --seed 7 --out h100.csv\n"
       "harpe synth --list",
@@ -109,14 +109,14 @@ void add_synth_command(Commands& commands) {
   const auto stages = count_within(1, 100'000);
   add_text(app, "--gpu", "GPU", "GPU model (default a100-sxm; see --list)", arguments->gpu);
   add_parsed(app, "--stages", "N", "Pipeline stages (default 8)", options.stages, stages);
-  add_parsed(app, "--chunks", "V", "Model chunks a stage (default 1)", options.chunks, stages);
+  add_parsed(app, "--chunks", "V", "Model chunks per stage (default 1)", options.chunks, stages);
   add_parsed(app, "--forward-time", "SECONDS",
-             "Forward of an average stage at maximum clock, s (default 0.05)",
+             "Forward time of an average stage at maximum clock, s (default 0.05)",
              options.forward_seconds, [](std::string_view text) -> Result<double> {
                const Seconds time = HARPE_TRY(parse_seconds(text));
                return time.value;
              });
-  add_parsed(app, "--imbalance", "RATIO", "Longest over shortest stage (default 1.1)",
+  add_parsed(app, "--imbalance", "RATIO", "Ratio of longest to shortest stage (default 1.1)",
              options.imbalance, parse_imbalance);
   add_parsed(app, "--noise", "PERCENT",
              "Standard deviation of measured time and energy, % (default 0.2)", options.noise,
@@ -130,7 +130,7 @@ void add_synth_command(Commands& commands) {
                "Split the backward into input gradient and weight gradient");
   app.add_flag("--recompute", options.recompute, "Add recompute rows");
   app.add_flag("--list", arguments->list, "List the GPU models");
-  add_text(app, "--out", "FILE", "Write there (default: standard output)", arguments->out);
+  add_text(app, "--out", "FILE", "Output file (default: standard output)", arguments->out);
 }
 
 }  // namespace harpe::command

@@ -38,7 +38,7 @@ constexpr std::array<std::string_view, 14> kPremises = {
     "gpus-per-stage", "transfer-forward", "transfer-backward", "transfer-mode", "load",
     "reduce",         "optimizer",        "switch-latency",    "client"};
 
-constexpr const char* kExpected = "What the plan has to be for";
+constexpr const char* kExpected = "Required premises of the plan";
 
 /// The user's expectations of the plan. `keys` are the keys to compare: all premises with a job
 /// file, otherwise the given options.
@@ -196,13 +196,12 @@ void add_verify_command(Commands& commands) {
   CLI::App& app = commands.add(
       commands.root(), "verify",
       "check a plan, and its certificate, without running the solver\n"
-      "Generates the schedule by its name, or reads it, and works out from it alone what waits for "
-      "what. Recomputes with that and the profile what the plan claims: order, operating points, "
-      "starts, time, energy; and from the certificate the lower bound, all without rounding. Says "
-      "what the proof is given: schedule, sizes, transfers, loads, blocking power, switch latency. "
-      "With --job, or with options of harpe plan, it refuses a plan that is for anything else. "
-      "Exits "
-      "1 when anything does not hold.",
+      "Generates the schedule by its name, or reads it, and derives all dependencies between "
+      "instructions from the schedule alone. Recomputes, without rounding, the claims of the plan "
+      "from these dependencies and the profile: order, operating points, starts, time, energy; "
+      "and the lower bound from the certificate. Prints the premises of the proof: schedule, "
+      "sizes, transfers, loads, blocking power, switch latency. With --job, or with options of "
+      "harpe plan, refuses a plan with other premises. Exits 1 if any check fails.",
       "harpe verify plan/plan.json --profile gpt3.csv\n"
       "harpe verify plan/plan.json --profile gpt3.csv \\\n"
       "    --certificate plan/certificate.json\n"
@@ -211,22 +210,20 @@ void add_verify_command(Commands& commands) {
       "harpe verify plan/plan.json --job job.toml --certificate plan/certificate.json",
       [arguments](Console& console) { return run_verify(*arguments, console); });
   add_argument(app, "PLAN", "Plan to check (harpe.plan/1)", arguments->plan, "plan.json");
-  add_text(app, "--profile", "FILE",
-           "Profile that the plan was made from (default: that of the job file)",
+  add_text(app, "--profile", "FILE", "Profile of the plan (default: profile of the job file)",
            arguments->profile);
   add_text(app, "--certificate", "FILE", "Certificate of the plan's lower bound",
            arguments->certificate);
   add_parsed(
       app, "--max-gap", "PERCENT",
-      "Refuse plans further above what the certificate proves, %; needs --certificate, as the "
-      "plan's own bound proves nothing",
+      "Refuse plans with a larger gap to the bound of the certificate, %; needs --certificate, "
+      "because the plan's own bound proves nothing",
       arguments->max_gap, parse_percent)
       ->needs("--certificate");
-  add_text(
-      app, "--job", "FILE",
-      "Job file of harpe plan: refuse a plan that is for another schedule, other sizes, times, "
-      "powers or latencies",
-      arguments->job_file)
+  add_text(app, "--job", "FILE",
+           "Job file of harpe plan: refuse a plan for another schedule, or for other sizes, times, "
+           "powers or latencies",
+           arguments->job_file)
       ->group(kExpected);
   for (const std::string_view name : kPremises) {
     const auto key = std::ranges::find(job_keys(), name, &JobKey::name);

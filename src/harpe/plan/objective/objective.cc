@@ -33,32 +33,32 @@ constexpr const char* kLeastEnergy = "least_energy";
 
 constexpr std::array<ObjectiveOption, 5> kOptions = {{
     {"slowdown", "PERCENT",
-     "At most so much longer than the fastest possible iteration: 5% or 5 (default of a plan: 0)",
+     "Maximum slowdown against the fastest possible iteration: 5% or 5 (default for plans: 0)",
      [](std::string_view text) -> Result<Objective> {
        const double percent = HARPE_TRY(parse_percent(text));
        return Objective{Objective::Kind::kSlowdown, percent / 100};
      }},
-    {"deadline", "SECONDS", "Iterations of at most this time, such as 1.5s",
+    {"deadline", "SECONDS", "Maximum iteration time, such as 1.5s",
      [](std::string_view text) -> Result<Objective> {
        const Seconds time = HARPE_TRY(parse_seconds(text));
        return Objective{Objective::Kind::kDeadline, time.value};
      }},
     {"straggler", "SECONDS|FACTORx",
-     "Iteration time of a slower pipeline that the others wait for, or as a multiple of the "
-     "iteration at all-max, such as 1.2x",
+     "Iteration time of a slower pipeline for which the others wait, or a multiple of the "
+     "iteration time at all-max, such as 1.2x",
      [](std::string_view text) -> Result<Objective> {
        const TimeOrFactor wait = HARPE_TRY(parse_time_or_factor(text));
        return wait.time ? Objective{Objective::Kind::kStragglerTime, wait.time->value}
                         : Objective{Objective::Kind::kStragglerFactor, *wait.factor};
      }},
     {"power-cap", "WATTS",
-     "As fast as this average power allows, such as 40kW: of the pipeline in a plan, of all "
-     "pipelines in a job",
+     "Fastest iteration within this average power, such as 40kW: power of the pipeline in a plan, "
+     "or of all pipelines in a job",
      [](std::string_view text) -> Result<Objective> {
        const Watts power = HARPE_TRY(parse_watts(text));
        return Objective{Objective::Kind::kPowerCap, power.value};
      }},
-    {"least-energy", "", "The least energy, however long it takes",
+    {"least-energy", "", "Least energy, at any iteration time",
      [](std::string_view) -> Result<Objective> {
        return Objective{Objective::Kind::kLeastEnergy};
      }},
