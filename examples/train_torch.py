@@ -59,18 +59,18 @@ SAMPLES = 8  # per micro-batch
 def options():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--data", type=int, default=1, help="number of pipelines")
-    parser.add_argument("--stages", type=int, default=2, help="stages per pipeline, one process each")
+    parser.add_argument("--stages", type=int, default=2, help="stages, one process each")
     parser.add_argument("--micro-batches", type=int, default=4)
     parser.add_argument("--iterations", type=int, default=150)
     parser.add_argument(
         "--seconds",
         type=float,
         default=0.04,
-        help="time of a forward of stage 0 on a simulated GPU at its highest clock (default: %(default)s)",
+        help="a forward of stage 0 on a simulated GPU at its highest clock (default: %(default)s)",
     )
     parser.add_argument("--job", help="JSON file with more members of the job, such as a profile")
     parser.add_argument("--checkpoint", help="folder to save checkpoints in and to continue from")
-    parser.add_argument("--check", action="store_true", help="compare the result with training in one process")
+    parser.add_argument("--check", action="store_true", help="compare with training in one process")
     return parser.parse_args()
 
 
