@@ -127,7 +127,7 @@ _KINDS: dict[str, type[Error]] = {
     )
 }
 
-# For responses without a code, such as those of proxies.
+# For responses without a code, such as responses from proxies.
 _BY_STATUS = {
     400: "invalid_input",
     401: "no_permission",

@@ -212,7 +212,7 @@ class Attached:
         stages = int(state.get_pipeline_model_parallel_world_size())
         tensor = int(state.get_tensor_model_parallel_world_size())
         shard = int(state.get_tensor_model_parallel_rank())
-        # Ranks of one context group work in lock-step, like those of one tensor group.
+        # Ranks of a context group work in lock-step, as ranks of a tensor group do.
         context = max(1, int(state.get_context_parallel_world_size()))
         shard += tensor * (int(state.get_context_parallel_rank()) if context > 1 else 0)
         fields: dict[str, Any] = {

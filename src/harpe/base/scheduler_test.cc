@@ -58,7 +58,7 @@ TEST(Scheduler, TheOneThatMadeItSleepsByItToo) {
   EXPECT_FALSE(scheduler.is_idle());
   clock.sleep_until(Instant{} + 4_s);
   EXPECT_TRUE(scheduler.is_idle());
-  // Of two threads with the same wake-up time, the one that went to sleep first wakes first.
+  // If two threads have the same wake-up time, the thread that fell asleep first wakes first.
   EXPECT_THAT(seen, ElementsAre("thread at 1", "maker at 2", "thread at 2", "thread at 3"));
 }
 

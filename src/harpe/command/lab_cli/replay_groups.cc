@@ -134,7 +134,7 @@ Result<Outcome> write_synthetic(const SyntheticArguments& arguments) {
                              std::to_string(arguments.seed) + ": invented, from no cluster";
   HARPE_TRY(write_file(arguments.out, lab::job_groups_csv(groups, origin)));
   return Outcome{
-      .text = "wrote " + std::to_string(groups.size()) + " invented groups of " +
+      .text = "wrote " + std::to_string(groups.size()) + " synthetic groups of " +
               std::to_string(arguments.shape.jobs) + " jobs to " + arguments.out + "\n",
       .json = json_text({{"groups", groups.size()},
                          {"jobs", groups.size() * static_cast<std::size_t>(arguments.shape.jobs)},

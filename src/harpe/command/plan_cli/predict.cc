@@ -110,10 +110,12 @@ void add_predict_command(Commands& commands) {
              "Data loading before every forward, s: one value, or one per stage", arguments->load,
              parse_seconds_list);
   add_parsed(app, "--transfer-forward", "SECONDS[,...]",
-             "Transfer time of activations, s: one value, or one per boundary between model parts",
+             "Transfer time of activations, s: one value, or one per boundary between model parts "
+             "(default: as in the plan; 0 if --transfer-backward is given)",
              arguments->transfer_forward, parse_seconds_list);
   add_parsed(app, "--transfer-backward", "SECONDS[,...]",
-             "Transfer time of gradients, s: one value, or one per boundary between model parts",
+             "Transfer time of gradients, s: one value, or one per boundary between model parts "
+             "(default: as in the plan; 0 if --transfer-forward is given)",
              arguments->transfer_backward, parse_seconds_list);
   const auto mode = [](std::string_view text) -> Result<bool> {
     if (text == "overlapped") return false;

@@ -1,4 +1,4 @@
-// The optimizers on recorded runs: set calls and choices of Zeus, and bounds for those of Harpe.
+// The optimizers on recorded runs: set calls and choices of Zeus, and bounds on Harpe's choices.
 
 #include "harpe/lab/replay/limit_replay.h"
 

@@ -40,7 +40,7 @@ TEST(MeasuredLimits, AFirstEpochCostsTheMeanOfWhatWasMeasuredAndTheNextTheBestOf
   const TracedJob job = small_job();
   MeasuredLimits limits(job);
   const TracedSize& size = job.sizes[0];
-  // With so many epochs ahead, every limit that may be the best is measured.
+  // With 1e9 epochs ahead, every limit that may be the best is measured.
   const TracedLimit first = limits.first_epoch(size, 1e9);
   EXPECT_GE(limits.count(32), 2U);
   EXPECT_EQ(limits.best(size).watts, size.limits[size.best].watts);

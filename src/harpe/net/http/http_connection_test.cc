@@ -362,7 +362,7 @@ TEST(HttpConnection, KeepsLittleOfWhatIsSentAhead) {
   LocalClient client(server.port());
   client.send(kSlow);
   server.wait_for_slow(1);
-  // Sends until the socket buffers are full and the server reads no more.
+  // Sends until the server stops reading and the socket buffers are full.
   const timeval soon{0, 200'000};
   ::setsockopt(client.socket(), SOL_SOCKET, SO_SNDTIMEO, &soon, sizeof soon);
   const std::string ahead(1 << 20, 'x');

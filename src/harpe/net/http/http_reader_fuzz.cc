@@ -1,6 +1,6 @@
 // Bytes of a connection, cut into pieces of any size: the reader finds the same requests as a
 // strict reader of another kind, which sees all bytes before it begins. No body is over its limit,
-// and no more memory is held than the limit allows.
+// and the reader's memory stays within the limit.
 
 #include <algorithm>
 #include <cstdint>

@@ -26,7 +26,7 @@ class Random {
   std::mt19937 engine_;
 };
 
-// Returns any cloud of points, including dominated points, ties and single clocks.
+// Returns a random profile, which may have dominated points, ties and single clocks.
 inline Profile random_profile(Random& random, int stages, int chunks, int clocks, bool split,
                               double unit = 1) {
   std::vector<InstructionProfile> entries;

@@ -1,4 +1,4 @@
-// CPU energy from directory trees like those of Linux, made in a temporary directory.
+// CPU energy from directory trees with Linux's layout, made in a temporary directory.
 
 #include "harpe/device/hw/rapl/rapl.h"
 
