@@ -392,7 +392,7 @@ void Job::State::account_savings(const FinishedIteration& iteration, const Deplo
                                  Seconds time, Seconds now) {
   std::vector<double> beyond = baseline.take_unexplained(explained_but_usual());
   for (double& one : beyond) one *= spec.shape.data;
-  savings.look(beyond);
+  savings.look(beyond, newest_all_max);
   if (all_max_time() <= Seconds{0} || unseen_outside() != nullptr) return;
   const Seconds at_all_max = all_max_time() - baseline.overhead();
   if (!std::ranges::all_of(watched_pipelines, [&](const auto& one) { return is_as_known(one); }))

@@ -170,6 +170,7 @@ Json savings_json(const Savings& savings) {
                {"since_look_bias_j", kept.since_bias},
                {"since_look_variance_j2", kept.since_variance},
                {"since_look_moved_j", kept.since_moved},
+               {"since_look_doubted_j2", kept.since_doubted},
                {"since_look_iterations", kept.iterations},
                {"look_level_j", kept.look_level},
                {"level_error_j", kept.level_error},
@@ -201,6 +202,7 @@ void read_savings(Fields& fields, Diagnostics& diagnostics, Savings& savings) {
   kept.since_bias = read("since_look_bias_j", 0, kMost);
   kept.since_variance = read("since_look_variance_j2", 0, kMostSquared);
   kept.since_moved = read("since_look_moved_j", -kMost, kMost);
+  kept.since_doubted = read("since_look_doubted_j2", 0, kMostSquared);
   kept.look_level = read("look_level_j", -kMost, kMost);
   kept.iterations = read("since_look_iterations", 0, kMost);
   kept.level = members.number("level_j", -kMost, kMost);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace harpe::training {
 namespace {
@@ -16,6 +17,8 @@ constexpr double kOfChange = 0.57;
 // because it was gone by then. All-max may have changed by the same joules instead of in
 // proportion: the difference is the share that plans save.
 constexpr double kNotAlike = 0.25;
+// A change over fewer iterations is no rate: over the next thousand it would become absurd.
+constexpr double kShortestOfDrift = 100;
 constexpr double kHalfWidth = 1.96;  // of a 95 % interval, in standard deviations
 // From the median of differences of neighbours to the deviation of one: 1 / (0.6745 sqrt(2)).
 constexpr double kDifferenceToSigma = 1.0483;
@@ -54,24 +57,34 @@ double Savings::error_of_look(std::size_t values) const {
 
 /// Returns the plan's unexplained energy at the time of the look, or after the plan before.
 double Savings::reference(const Plan& plan) const {
-  if (!plan.expected_share) return measured_reference(plan);
+  return plan.follows_gap && plan.expected_share ? expected_reference(plan)
+                                                 : measured_reference(plan);
+}
+
+double Savings::expected_reference(const Plan& plan) const {
   return *plan.expected_share * (plan.used - plan.beyond) / plan.iterations;
 }
 
 /// Returns the median of the first values of the plan's unexplained energy, up to a step.
 double Savings::measured_reference(const Plan& plan) const {
-  std::size_t count = std::min(plan.first.size(), std::max(kInARow, plan.before));
+  return median(until_step(plan.first, std::max(kInARow, plan.before)));
+}
+
+/// Returns the first values up to a step, at least `least` of them if there are as many.
+std::span<const double> Savings::until_step(std::span<const double> values,
+                                            std::size_t least) const {
+  std::size_t count = std::min(values.size(), least);
   int off = 0;
-  for (std::size_t next = count; next < plan.first.size(); ++next) {
-    const double from = plan.first[next] - median(std::span(plan.first).first(count));
+  for (std::size_t next = count; next < values.size(); ++next) {
+    const double from = values[next] - median(values.first(count));
     const int side = from > kFarOff * by_plan_.deviation    ? 1
                      : from < -kFarOff * by_plan_.deviation ? -1
                                                             : 0;
     off = side == 0 || side * off < 0 ? side : off + side;
     if (off == 0) count = next + 1;
-    if (std::abs(off) == kInARow) return median(std::span(plan.first).first(count));
+    if (std::abs(off) == kInARow) return values.first(count);
   }
-  return median(plan.first);
+  return values;
 }
 
 /// Returns the joules by which all-max changes if the plan's iterations change by one joule.
@@ -92,12 +105,14 @@ Savings::Sum Savings::claim(const Plan& plan) const {
   // The reference is measured in the first iterations. Its error affects only the others.
   const double others = n - static_cast<double>(plan.first.size() - plan.before);
   sum.variance += square(part * others * by_plan_.error_of_median(plan.first.size()));
-  if (!is_confirmed_) {
+  if (plan.expected_share && !plan.follows_gap)
+    sum.doubted = square(part * n * (at_look - expected_reference(plan)));
+  if (!is_confirmed_ || (plan.follows_gap && !plan.expected_share)) {
     // The unexplained energy of all-max and that of a plan should be the same, in joules or in
     // proportion. If they differ, one of the two was disturbed.
     const double explained = (plan.used - plan.beyond) / plan.at_all_max;
     const double off =
-        std::min(std::abs(*level_ - at_look), std::abs(*level_ * explained - at_look));
+        std::min(std::abs(*level_ - at_look), std::abs(*level_ - at_look / explained));
     sum.variance += square(n * off);
   }
   return sum;
@@ -110,11 +125,18 @@ bool Savings::add(std::uint64_t plan, const ByPlan& iteration) {
   // After a gap, the iterations of the same plan count as those of another one: all-max may have
   // changed. If they are too few to show it, the next plan uses the expected share from before the
   // gap instead of its own first iterations.
-  const bool is_same = plan == plan_.number && (is_near || plan_.newest.size() < kInARow);
+  const bool is_same =
+      plan == plan_.number &&
+      (is_near || (plan_.first.size() >= kInARow && plan_.newest.size() < kInARow));
   if (!is_same) {
     end_plan(false);
-    if (!is_near) plan_.expected_share = unexplained_share_;
+    // Right after a look, the plan's own first iterations show its energy at the time of the look.
+    if (!plan_.follows_gap && !(is_near && follows_look_)) {
+      plan_.expected_share = unexplained_share_;
+      plan_.follows_gap = !is_near;
+    }
   }
+  follows_look_ = false;
   newest_ = iteration.number;
   plan_.number = plan;
   if (!plan_.newest.empty()) by_plan_.add(beyond - plan_.newest.back());
@@ -134,26 +156,31 @@ bool Savings::add(std::uint64_t plan, const ByPlan& iteration) {
 /// \param goes_on  the same plan continues after a look; its last iterations are part of the next
 ///                 reference
 void Savings::end_plan(bool goes_on) {
-  if (plan_.iterations == 0) return;
+  if (plan_.iterations == 0) {
+    plan_ = {};
+    return;
+  }
   since_ = since_ + claim(plan_);
   iterations_ += plan_.iterations;
+  // After a step among the newest iterations, only those since count.
+  const std::vector<double> backwards(plan_.newest.rbegin(), plan_.newest.rend());
+  const std::span<const double> newest = until_step(backwards, kInARow);
   if (level_ && plan_.iterations > static_cast<double>(kReference)) {
     const double part = share(plan_);
-    const std::vector<double> newest(plan_.newest.begin(), plan_.newest.end());
     *level_ += part * (median(newest) - reference(plan_));
-    level_error_ =
-        std::hypot(level_error_, part * by_plan_.error_of_median(kReference) * std::sqrt(2));
+    level_error_ = std::hypot(level_error_, part * by_plan_.error_of_median(kReference),
+                              part * by_plan_.error_of_median(newest.size()));
   }
   // Too few iterations did not update the level above, so the next plan shows the change.
-  const bool is_pending =
-      plan_.expected_share && plan_.iterations <= static_cast<double>(kReference);
+  const bool is_pending = plan_.follows_gap && plan_.iterations <= static_cast<double>(kReference);
   const double predicted = plan_.used - plan_.beyond;
-  if (!is_pending && plan_.newest.size() >= kInARow && predicted > 0) {
-    const std::vector<double> newest(plan_.newest.begin(), plan_.newest.end());
+  if (!is_pending && newest.size() >= kInARow && predicted > 0)
     unexplained_share_ = median(newest) * plan_.iterations / predicted;
-  }
   Plan next;
-  if (is_pending && !goes_on) next.expected_share = plan_.expected_share;
+  if (is_pending && !goes_on) {
+    next.expected_share = plan_.expected_share;
+    next.follows_gap = true;
+  }
   if (goes_on) {
     next.number = plan_.number;
     const std::size_t kept = std::min(plan_.newest.size(), kReference / 2);
@@ -173,7 +200,7 @@ Savings::Sum Savings::open() const {
   return sum;
 }
 
-void Savings::look(std::span<const double> beyond) {
+void Savings::look(std::span<const double> beyond, std::optional<std::int64_t> newest) {
   if (beyond.size() < kFewestOfLook) return;
   end_plan(true);
   for (std::size_t i = 1; i < beyond.size(); ++i) at_all_max_.add(beyond[i] - beyond[i - 1]);
@@ -185,7 +212,7 @@ void Savings::look(std::span<const double> beyond) {
   } else {
     const double change = seen - *level_;
     const double known = square(level_error_), by_look = square(seen_error);
-    const double n = std::max(1.0, iterations_);
+    const double n = std::max(kShortestOfDrift, iterations_);
     // A change that noise would explain in fewer than 1 of 20 cases is drift.
     const double of_change = square(kHalfWidth * change);
     has_moved_ = square(change) > known + by_look;
@@ -195,12 +222,20 @@ void Savings::look(std::span<const double> beyond) {
     since_.joules += iterations_ * gain * change / 2;
     since_.variance +=
         square(kOfChange * gain * change * iterations_) + square(kNotAlike * since_.moved);
+    since_.doubted = 0;
     done_ = done_ + since_;
     *level_ += gain * change;
     level_error_ =
         std::sqrt(expected + by_look > 0 ? expected * by_look / (expected + by_look) : 0);
     is_confirmed_ = is_confirmed_ || iterations_ > 0;
+    if (has_moved_) {
+      // All-max may have changed just before the look, so iterations before it say nothing.
+      plan_ = {};
+      unexplained_share_.reset();
+    }
   }
+  if (newest) newest_ = newest;
+  follows_look_ = true;
   look_level_ = *level_;
   since_ = {};
   iterations_ = 0;
@@ -209,17 +244,19 @@ void Savings::look(std::span<const double> beyond) {
 void Savings::forget_level() {
   end_plan(false);
   done_ = done_ + open();
+  done_.variance += std::exchange(done_.doubted, 0);
   since_ = {};
   iterations_ = 0;
   level_.reset();
   is_confirmed_ = false;
   unexplained_share_.reset();
-  plan_.expected_share.reset();
+  plan_ = {};
 }
 
 Joules Savings::error() const {
   const Sum now = open();
-  return {std::hypot(done_.bias + now.bias, std::sqrt(done_.variance + now.variance))};
+  return {
+      std::hypot(done_.bias + now.bias, std::sqrt(done_.variance + now.variance + now.doubted))};
 }
 
 Savings::Kept Savings::kept() const {
@@ -232,6 +269,7 @@ Savings::Kept Savings::kept() const {
           .since_bias = ended.since_.bias,
           .since_variance = ended.since_.variance,
           .since_moved = ended.since_.moved,
+          .since_doubted = ended.since_.doubted,
           .iterations = ended.iterations_,
           .level = ended.level_,
           .look_level = ended.look_level_,
@@ -244,7 +282,7 @@ Savings::Kept Savings::kept() const {
 void Savings::restore(const Kept& kept) {
   *this = {};
   done_ = {kept.saved, kept.bias, kept.variance};
-  since_ = {kept.since, kept.since_bias, kept.since_variance, kept.since_moved};
+  since_ = {kept.since, kept.since_bias, kept.since_variance, kept.since_moved, kept.since_doubted};
   iterations_ = kept.iterations;
   level_ = kept.level;
   look_level_ = kept.look_level;

@@ -21,6 +21,10 @@
 /// change. So the plan's `reference` is derived from the plan before: both are assumed to have the
 /// same share of unexplained energy.
 ///
+/// The energies can also change while the job gets another plan: in the last iterations of the plan
+/// before, or between the two. The profile may as well predict one of the two plans better. So the
+/// error includes the difference of the two shares until the next look.
+///
 /// The next look shows by how much all-max has changed beyond that. The change is assumed to have a
 /// constant rate, so half of it corrects the savings since the look before. It may also have been
 /// sudden, so it widens the error as well. The drift that earlier looks have shown widens the error
@@ -62,7 +66,8 @@ class Savings {
 
   /// Adds iterations at all-max: joules of all GPUs minus those predicted, in the order of the
   /// iterations. Fewer than two are ignored.
-  void look(std::span<const double> beyond);
+  /// \param newest  number of the last of them, if known
+  void look(std::span<const double> beyond, std::optional<std::int64_t> newest = {});
 
   /// Must be called when the profile changes. No iteration counts before the next look.
   void forget_level();
@@ -77,6 +82,7 @@ class Savings {
   struct Kept {
     double saved = 0, bias = 0, variance = 0;  ///< J, J, J^2; until the last look
     double since = 0, since_bias = 0, since_variance = 0, since_moved = 0;  ///< since the last look
+    double since_doubted = 0;                                               ///< J^2
     double iterations = 0;                                                  ///< since the last look
     std::optional<double> level;                                            ///< J
     double look_level = 0;  ///< J: `level` at the last look
@@ -97,8 +103,11 @@ class Savings {
     double joules = 0, bias = 0, variance = 0;
     /// Change of all-max since the last look, J, that was inferred from plans.
     double moved = 0;
+    /// More variance until the next look, J^2: all-max may have changed when the plan did.
+    double doubted = 0;
     friend Sum operator+(const Sum& a, const Sum& b) {
-      return {a.joules + b.joules, a.bias + b.bias, a.variance + b.variance, a.moved + b.moved};
+      return {a.joules + b.joules, a.bias + b.bias, a.variance + b.variance, a.moved + b.moved,
+              a.doubted + b.doubted};
     }
   };
   /// Iterations of one plan since the last look.
@@ -106,15 +115,17 @@ class Savings {
     std::uint64_t number = 0;
     double iterations = 0;
     double used = 0, used_variance = 0, beyond = 0, at_all_max = 0, at_all_max_error = 0;  ///< sums
-    std::vector<double> first;  ///< unexplained joules of the first iterations
-    std::size_t before = 0;     ///< number of values in `first` from before the last look
-    /// Unexplained joules over predicted ones of the plan before, if iterations between the two
-    /// plans were not measured.
+    std::vector<double> first = {};  ///< unexplained joules of the first iterations
+    std::size_t before = 0;          ///< number of values in `first` from before the last look
+    /// Unexplained joules over predicted ones of the plan before.
     std::optional<double> expected_share = {};
-    std::deque<double> newest;
+    bool follows_gap = false;  ///< iterations between the two plans were not measured
+    std::deque<double> newest = {};
   };
   double reference(const Plan& plan) const;
+  double expected_reference(const Plan& plan) const;
   double measured_reference(const Plan& plan) const;
+  std::span<const double> until_step(std::span<const double> values, std::size_t least) const;
   double share(const Plan& plan) const;
   /// Standard deviation of an iteration's energy, estimated from the differences of neighbours:
   /// drift hardly changes those.
@@ -139,7 +150,8 @@ class Savings {
   double look_level_ = 0, level_error_ = 0;
   double drift_ = 0;
   bool is_confirmed_ = false, has_moved_ = false;
-  std::optional<std::int64_t> newest_;       ///< number of the newest iteration by a plan
+  bool follows_look_ = false;           ///< no iteration by a plan was added since the last look
+  std::optional<std::int64_t> newest_;  ///< number of the newest iteration
   std::optional<double> unexplained_share_;  ///< see `Kept`
   Noise by_plan_, at_all_max_;
 };
