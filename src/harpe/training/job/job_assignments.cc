@@ -32,15 +32,6 @@ bool same_assignments(const Deployment& one, const Deployment& other) {
   return true;
 }
 
-/// Returns the deployment by which the newest plans first come into force without a pause; null if
-/// there is none.
-const Deployment* newest_before_pause(const std::deque<Deployment>& deployments) {
-  const auto found = std::ranges::find_if(deployments, [&](const Deployment& one) {
-    return !one.pause && one.first_version == deployments.back().first_version;
-  });
-  return found == deployments.end() ? nullptr : &*found;
-}
-
 constexpr Seconds kLongestDelivery{10};
 constexpr std::int64_t kLongestAhead = 3200;  // most iterations until a scheduled action
 constexpr std::int64_t kOnTime = 200;         // iterations until less time is given
@@ -94,13 +85,22 @@ void Job::State::note_newest(const IterationReport& report, Seconds now) {
   if (!is_prompt || (!is_held_up && prompt_reports < kPrompt)) return;
   if (profiling() != nullptr || deployments.empty()) return;
   const Deployment* first = probe() != nullptr ? with_version(probe()->version) : nullptr;
-  if (first == nullptr) first = newest_before_pause(deployments);
+  if (first == nullptr) first = newest_before_pause();
   if (first == nullptr || first->from <= next_from() + kFar) return;
   if (probe() != nullptr) next_probe = collector.newest();  // the probe is repeated
   end_probe();
   deploy(Deployment(deployments.back()));
   if (SettlingStages* stages = settling())
     stages->from = std::min(stages->from, deployments.back().from);
+}
+
+/// Returns the deployment by which the newest plans first come into force without a pause; null if
+/// there is none.
+const Deployment* Job::State::newest_before_pause() const {
+  const auto found = std::ranges::find_if(deployments, [&](const Deployment& one) {
+    return !one.pause && one.first_version == deployments.back().first_version;
+  });
+  return found == deployments.end() ? nullptr : &*found;
 }
 
 /// Deploys plans from an iteration on. A pause requested for a later iteration stays requested.

@@ -271,6 +271,41 @@ TEST(JobPause, WithdrawnOnceAllRanksKnowOfItLetsPlansChangeBeforeIt) {
   EXPECT_GE(pauses, 5) << "all ranks knew of it in time";
 }
 
+/// Requests a pause after a time without reports, in which ranks may have run on: it is far ahead.
+std::int64_t ask_far_ahead(Pausing& played) {
+  played.iterate(300);
+  played.training.run_for(played.training.last().time * 40);
+  played.job.tick(played.training.now());
+  played.ask();
+  return played.job.status().pause.from;
+}
+
+TEST(JobPause, WithdrawnOnceAllRanksKnowOfItDelaysNoLookAtAllMax) {
+  Pausing played(1, Seconds{0.1}, small_spec(4));
+  const std::int64_t pause = ask_far_ahead(played);
+  ASSERT_GT(pause, played.training.next_iteration() + 30);
+  played.iterate(5);
+  played.go_on();
+  const std::uint64_t version = played.job.version();
+  ASSERT_TRUE(played.job.set_straggler({.pipeline = 2, .factor = 1.4}, played.training.now()).ok());
+  played.iterate(20);
+  EXPECT_NEAR(played.job.status().stragglers.front().seen.value_or(0), 1, 0.02);
+  EXPECT_LT(played.job.version(), version + 40) << "assignments change in every iteration";
+  played.iterate(80);
+  EXPECT_EQ(played.paused_before, std::vector{pause});
+  EXPECT_EQ(played.disagreements, 0);
+}
+
+TEST(JobPause, SavingsCountUntilIt) {
+  Pausing played(1);
+  const std::int64_t pause = ask_far_ahead(played);
+  ASSERT_GT(pause, played.training.next_iteration() + 30);
+  const Joules saved = played.job.status().saved;
+  ASSERT_GT(saved.value, 0);
+  played.iterate(30);
+  EXPECT_GT(played.job.status().saved.value, saved.value * 1.05);
+}
+
 TEST(JobPause, IsNotAskedForWhereARankNeverHears) {
   Pausing played(1);
   played.iterate(30);

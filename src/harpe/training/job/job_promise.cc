@@ -116,8 +116,8 @@ Seconds Job::State::allowed(Seconds fastest) const {
 /// Handles an iteration by a plan.
 void Job::State::plan_iteration(const FinishedIteration& iteration, const Deployment& deployment,
                                 Seconds time, Seconds now) {
-  // Assignments that are being replaced are outdated, so their iterations are not judged.
-  if (&deployment != &deployments.back() || review_due) return;
+  // Plans that are being replaced are outdated, so their iterations are not judged.
+  if (deployment.first_version != deployments.back().first_version || review_due) return;
   const Seconds late = std::max(Seconds{0}, late_at_all_max - explained_usually());
   const Seconds most = allowed(all_max_time() + late);
   if (most > Seconds{0} && guard.add(iteration.iteration, time, most)) {
@@ -198,15 +198,17 @@ void Job::State::begin_probe(bool alarmed, Seconds now, const std::string& why) 
   Deployment plan = deployments.back();
   const Seconds most = allowed(all_max_time());
   put(all_max_deployment(), from);
-  log_probe(from, resumes, why, now);
-  running()->look = Probe{.version = deployments.back().version,
+  const std::uint64_t at_all_max = in_force(from)->version;
+  deploy(std::move(plan), resumes);
+  running()->look = Probe{.version = at_all_max,
+                          .restoring = in_force(resumes)->version,
                           .until = until,
                           .alarmed = alarmed,
                           .allowed = most,
                           .compared = kCompared,
                           .times = {},
                           .late = {}};
-  deploy(std::move(plan), resumes);
+  log_probe(from, resumes, why, now);
 }
 
 /// Logs the probe, because clocks and power rise visibly. Probes that are repeated soon after one
@@ -233,7 +235,7 @@ void Job::State::probe_iteration(const FinishedIteration& iteration, Seconds tim
     begun.late.push_back(late_at_all_max.value);
   }
   // If a pause follows, the plan after the probe is deployed again, with the pause.
-  const bool overtaken = with_version(begun.version + 1) == nullptr;
+  const bool overtaken = with_version(begun.restoring) == nullptr;
   if (!overtaken && iteration.iteration + 1 < begun.until) return;
   const Probe done = std::move(begun);
   end_probe();

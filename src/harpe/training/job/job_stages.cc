@@ -117,7 +117,8 @@ bool Job::State::settle_stages(const std::vector<SlowStage>& off, Seconds now,
                 why + ": all run at all-max for some iterations, to see what it takes there");
       deploy_all_max();
     }
-    begun.from = deployments.back().from;
+    const Deployment* before_pause = newest_before_pause();
+    begun.from = (before_pause != nullptr ? *before_pause : deployments.back()).from;
     running()->look = std::move(begun);
   }
   const std::int64_t from = settling()->from;

@@ -99,11 +99,12 @@ struct Characterizing {};
 
 /// Some iterations at all-max between those by a plan, which measure the machines without the plan.
 struct Probe {
-  std::uint64_t version = 0;  ///< of its assignments; the next version restores the plan
-  std::int64_t until = 0;     ///< iteration from which the plan holds again
-  bool alarmed = false;       ///< true if the promise seems broken, false if the probe was due
-  Seconds allowed{};          ///< time that the objective allowed an iteration before the probe
-  std::size_t compared = 0;   ///< number of newest iterations by the plan to compare with
+  std::uint64_t version = 0;    ///< of its assignments
+  std::uint64_t restoring = 0;  ///< version that restores the plan
+  std::int64_t until = 0;       ///< iteration from which the plan holds again
+  bool alarmed = false;         ///< true if the promise seems broken, false if the probe was due
+  Seconds allowed{};            ///< time that the objective allowed an iteration before the probe
+  std::size_t compared = 0;     ///< number of newest iterations by the plan to compare with
   /// Seconds of its iterations except the first: measured, and `late_at_all_max`.
   std::vector<double> times, late;
 };
@@ -276,6 +277,7 @@ struct Job::State : JobFigures {
   void deploy_choice(Seconds now, const std::string& why);
   void deploy_again();
   const Deployment* in_force(std::int64_t iteration) const;
+  const Deployment* newest_before_pause() const;
   const Deployment* with_version(std::uint64_t version) const;
   template <class Setting>
   std::vector<Setting> trained(const std::vector<Setting>& settings, int stage) const;
