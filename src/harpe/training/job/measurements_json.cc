@@ -170,14 +170,17 @@ Json savings_json(const Savings& savings) {
                {"since_look_bias_j", kept.since_bias},
                {"since_look_variance_j2", kept.since_variance},
                {"since_look_moved_j", kept.since_moved},
-               {"since_look_doubted_j2", kept.since_doubted},
+               {"since_look_doubted_j", kept.since_doubted},
                {"since_look_iterations", kept.iterations},
                {"look_level_j", kept.look_level},
+               {"at_all_max_j", kept.at_all_max},
                {"level_error_j", kept.level_error},
                {"drift_j2", kept.drift},
+               {"noise_by_plan_j", kept.noise_by_plan},
+               {"noise_at_all_max_j", kept.noise_at_all_max},
                {"is_confirmed", kept.is_confirmed}};
   if (kept.level) json["level_j"] = *kept.level;
-  if (kept.unexplained_share) json["unexplained_share"] = *kept.unexplained_share;
+  if (kept.expected_share) json["unexplained_share"] = *kept.expected_share;
   return json;
 }
 
@@ -202,14 +205,17 @@ void read_savings(Fields& fields, Diagnostics& diagnostics, Savings& savings) {
   kept.since_bias = read("since_look_bias_j", 0, kMost);
   kept.since_variance = read("since_look_variance_j2", 0, kMostSquared);
   kept.since_moved = read("since_look_moved_j", -kMost, kMost);
-  kept.since_doubted = read("since_look_doubted_j2", 0, kMostSquared);
+  kept.since_doubted = read("since_look_doubted_j", -kMost, kMost);
   kept.look_level = read("look_level_j", -kMost, kMost);
+  kept.at_all_max = read("at_all_max_j", -kMost, kMost);
   kept.iterations = read("since_look_iterations", 0, kMost);
   kept.level = members.number("level_j", -kMost, kMost);
   kept.level_error = read("level_error_j", 0, kMost);
   kept.drift = read("drift_j2", 0, kMostSquared);
+  kept.noise_by_plan = read("noise_by_plan_j", 0, kMost);
+  kept.noise_at_all_max = read("noise_at_all_max_j", 0, kMost);
   kept.is_confirmed = members.boolean("is_confirmed").value_or(false);
-  kept.unexplained_share = members.number("unexplained_share", -kMost, kMost);
+  kept.expected_share = members.number("unexplained_share", -kMost, kMost);
   savings.restore(kept);
 }
 

@@ -42,6 +42,13 @@ void Savings::Noise::add(double difference) {
   known = std::min(known + 1, kMostDifferences);
 }
 
+Savings::Noise Savings::Noise::of(double deviation) {
+  Noise noise;
+  if (deviation <= 0) return noise;
+  for (int i = 0; i < kFewestDifferences; ++i) noise.add(deviation / kDifferenceToSigma);
+  return noise;
+}
+
 double Savings::Noise::error_of_median(std::size_t values) const {
   const double one = student_quantile(std::max(1, known - 1)) * deviation;
   // The median of two values is their mean.
@@ -58,16 +65,16 @@ double Savings::error_of_look(std::size_t values) const {
 /// Returns the plan's unexplained energy at the time of the look, or after the plan before.
 double Savings::reference(const Plan& plan) const {
   return plan.follows_gap && plan.expected_share ? expected_reference(plan)
-                                                 : measured_reference(plan);
+                                                 : median(first_values(plan));
 }
 
 double Savings::expected_reference(const Plan& plan) const {
   return *plan.expected_share * (plan.used - plan.beyond) / plan.iterations;
 }
 
-/// Returns the median of the first values of the plan's unexplained energy, up to a step.
-double Savings::measured_reference(const Plan& plan) const {
-  return median(until_step(plan.first, std::max(kInARow, plan.before)));
+/// Returns the first values of the plan's unexplained energy, up to a step.
+std::span<const double> Savings::first_values(const Plan& plan) const {
+  return until_step(plan.first, std::max(kInARow, plan.before));
 }
 
 /// Returns the first values up to a step, at least `least` of them if there are as many.
@@ -103,40 +110,43 @@ Savings::Sum Savings::claim(const Plan& plan) const {
           .variance = plan.used_variance,
           .moved = moved + n * (*level_ - look_level_)};
   // The reference is measured in the first iterations. Its error affects only the others.
-  const double others = n - static_cast<double>(plan.first.size() - plan.before);
-  sum.variance += square(part * others * by_plan_.error_of_median(plan.first.size()));
+  const std::size_t known = first_values(plan).size();
+  const double others = n - static_cast<double>(known - std::min(known, plan.before));
+  sum.variance += square(part * others * by_plan_.error_of_median(known));
   if (plan.expected_share && !plan.follows_gap)
-    sum.doubted = square(part * n * (at_look - expected_reference(plan)));
-  if (!is_confirmed_ || (plan.follows_gap && !plan.expected_share)) {
+    sum.doubted = part * n * (at_look - expected_reference(plan));
+  if (!is_confirmed_) {
     // The unexplained energy of all-max and that of a plan should be the same, in joules or in
     // proportion. If they differ, one of the two was disturbed.
     const double explained = (plan.used - plan.beyond) / plan.at_all_max;
     const double off =
-        std::min(std::abs(*level_ - at_look), std::abs(*level_ - at_look / explained));
+        std::max(std::abs(*level_ - at_look), std::abs(*level_ - at_look / explained));
     sum.variance += square(n * off);
   }
   return sum;
 }
 
+/// Returns true if the iteration follows the newest one closely.
+bool Savings::is_near(std::int64_t iteration) const {
+  return newest_ && iteration - *newest_ <= kMostUnseen;
+}
+
 bool Savings::add(std::uint64_t plan, const ByPlan& iteration) {
   const double beyond = iteration.used - iteration.by_plan;
   if (!level_ || !std::isfinite(beyond + iteration.at_all_max + iteration.used_error)) return false;
-  const bool is_near = newest_ && iteration.number - *newest_ <= kMostUnseen;
+  const bool follows_gap = !is_near(iteration.number);
+  has_gap_ = has_gap_ || follows_gap;
   // After a gap, the iterations of the same plan count as those of another one: all-max may have
   // changed. If they are too few to show it, the next plan uses the expected share from before the
   // gap instead of its own first iterations.
   const bool is_same =
       plan == plan_.number &&
-      (is_near || (plan_.first.size() >= kInARow && plan_.newest.size() < kInARow));
+      (!follows_gap || (plan_.first.size() >= kInARow && plan_.newest.size() < kInARow));
   if (!is_same) {
     end_plan(false);
-    // Right after a look, the plan's own first iterations show its energy at the time of the look.
-    if (!plan_.follows_gap && !(is_near && follows_look_)) {
-      plan_.expected_share = unexplained_share_;
-      plan_.follows_gap = !is_near;
-    }
+    plan_.expected_share = expected_share_;
+    plan_.follows_gap = plan_.follows_gap || follows_gap;
   }
-  follows_look_ = false;
   newest_ = iteration.number;
   plan_.number = plan;
   if (!plan_.newest.empty()) by_plan_.add(beyond - plan_.newest.back());
@@ -144,6 +154,7 @@ bool Savings::add(std::uint64_t plan, const ByPlan& iteration) {
   plan_.used += iteration.used;
   plan_.used_variance += square(iteration.used_error);
   plan_.beyond += beyond;
+  newest_at_all_max_ = iteration.at_all_max;
   plan_.at_all_max += iteration.at_all_max;
   plan_.at_all_max_error += iteration.at_all_max_error;
   if (plan_.first.size() < kReference) plan_.first.push_back(beyond);
@@ -165,27 +176,27 @@ void Savings::end_plan(bool goes_on) {
   // After a step among the newest iterations, only those since count.
   const std::vector<double> backwards(plan_.newest.rbegin(), plan_.newest.rend());
   const std::span<const double> newest = until_step(backwards, kInARow);
-  if (level_ && plan_.iterations > static_cast<double>(kReference)) {
+  const double predicted = (plan_.used - plan_.beyond) / plan_.iterations;
+  const bool is_known = newest.size() >= kInARow && predicted > 0;
+  const double at_first = reference(plan_);
+  // Too few iterations do not show a change of the energies, so the next plan shows it.
+  const bool is_long = plan_.iterations > static_cast<double>(kReference);
+  if (level_ && is_long) {
     const double part = share(plan_);
-    *level_ += part * (median(newest) - reference(plan_));
+    *level_ += part * (median(newest) - at_first);
     level_error_ = std::hypot(level_error_, part * by_plan_.error_of_median(kReference),
                               part * by_plan_.error_of_median(newest.size()));
+    if (expected_share_ && is_known) *expected_share_ += (median(newest) - at_first) / predicted;
   }
-  // Too few iterations did not update the level above, so the next plan shows the change.
-  const bool is_pending = plan_.follows_gap && plan_.iterations <= static_cast<double>(kReference);
-  const double predicted = plan_.used - plan_.beyond;
-  if (!is_pending && newest.size() >= kInARow && predicted > 0)
-    unexplained_share_ = median(newest) * plan_.iterations / predicted;
+  if (is_known && (goes_on || !expected_share_)) expected_share_ = median(newest) / predicted;
   Plan next;
-  if (is_pending && !goes_on) {
-    next.expected_share = plan_.expected_share;
-    next.follows_gap = true;
-  }
+  next.follows_gap = plan_.follows_gap && !is_long && !goes_on;
   if (goes_on) {
     next.number = plan_.number;
-    const std::size_t kept = std::min(plan_.newest.size(), kReference / 2);
-    next.first.assign(plan_.newest.end() - static_cast<std::ptrdiff_t>(kept), plan_.newest.end());
-    next.before = kept;
+    next.before = std::min(newest.size(), kReference / 2);
+    next.first.assign(backwards.begin(),
+                      backwards.begin() + static_cast<std::ptrdiff_t>(next.before));
+    std::ranges::reverse(next.first);
   }
   plan_ = std::move(next);
 }
@@ -200,8 +211,22 @@ Savings::Sum Savings::open() const {
   return sum;
 }
 
+/// Adds the doubted joules to the error, unless the look shows that all-max did not change with the
+/// plan.
+/// \param change  of the level that the look has shown, J
+/// \param noise   J: error of `change`
+void Savings::count_doubt(double change, double noise) {
+  const double doubted = std::abs(std::exchange(since_.doubted, 0));
+  const double most_unlike = (std::abs(change) + noise) * iterations_;
+  const bool is_resolved =
+      !has_gap_ && std::abs(since_.moved) < doubted / 2 && most_unlike < doubted / 2;
+  if (!is_resolved) since_.variance += square(doubted);
+}
+
 void Savings::look(std::span<const double> beyond, std::optional<std::int64_t> newest) {
   if (beyond.size() < kFewestOfLook) return;
+  const auto size = static_cast<std::int64_t>(beyond.size());
+  has_gap_ = has_gap_ || !newest || !is_near(*newest - size);
   end_plan(true);
   for (std::size_t i = 1; i < beyond.size(); ++i) at_all_max_.add(beyond[i] - beyond[i - 1]);
   const double seen = median(beyond), seen_error = error_of_look(beyond.size());
@@ -222,20 +247,24 @@ void Savings::look(std::span<const double> beyond, std::optional<std::int64_t> n
     since_.joules += iterations_ * gain * change / 2;
     since_.variance +=
         square(kOfChange * gain * change * iterations_) + square(kNotAlike * since_.moved);
-    since_.doubted = 0;
+    count_doubt(change, std::sqrt(known + by_look));
     done_ = done_ + since_;
+    const double before = newest_at_all_max_ + *level_;
     *level_ += gain * change;
     level_error_ =
         std::sqrt(expected + by_look > 0 ? expected * by_look / (expected + by_look) : 0);
-    is_confirmed_ = is_confirmed_ || iterations_ > 0;
+    is_confirmed_ = is_confirmed_ || expected_share_;
     if (has_moved_) {
-      // All-max may have changed just before the look, so iterations before it say nothing.
+      // All-max may have changed just before the look: the plan's iterations before it are no
+      // reference. They are assumed to change in proportion.
       plan_ = {};
-      unexplained_share_.reset();
+      const double factor = before > 0 ? (before + gain * change) / before : 0;
+      const bool is_alike = factor > 1 / kMostShare && factor < kMostShare;
+      if (expected_share_ && is_alike) expected_share_ = (1 + *expected_share_) * factor - 1;
     }
   }
   if (newest) newest_ = newest;
-  follows_look_ = true;
+  has_gap_ = false;
   look_level_ = *level_;
   since_ = {};
   iterations_ = 0;
@@ -244,19 +273,19 @@ void Savings::look(std::span<const double> beyond, std::optional<std::int64_t> n
 void Savings::forget_level() {
   end_plan(false);
   done_ = done_ + open();
-  done_.variance += std::exchange(done_.doubted, 0);
+  done_.variance += square(std::exchange(done_.doubted, 0));
   since_ = {};
   iterations_ = 0;
   level_.reset();
   is_confirmed_ = false;
-  unexplained_share_.reset();
+  expected_share_.reset();
   plan_ = {};
 }
 
 Joules Savings::error() const {
   const Sum now = open();
-  return {
-      std::hypot(done_.bias + now.bias, std::sqrt(done_.variance + now.variance + now.doubted))};
+  return {std::hypot(done_.bias + now.bias,
+                     std::sqrt(done_.variance + now.variance + square(now.doubted)))};
 }
 
 Savings::Kept Savings::kept() const {
@@ -273,10 +302,13 @@ Savings::Kept Savings::kept() const {
           .iterations = ended.iterations_,
           .level = ended.level_,
           .look_level = ended.look_level_,
+          .at_all_max = newest_at_all_max_,
           .level_error = ended.level_error_,
           .drift = drift_,
+          .noise_by_plan = ended.by_plan_.deviation,
+          .noise_at_all_max = ended.at_all_max_.deviation,
           .is_confirmed = is_confirmed_,
-          .unexplained_share = ended.unexplained_share_};
+          .expected_share = ended.expected_share_};
 }
 
 void Savings::restore(const Kept& kept) {
@@ -286,10 +318,14 @@ void Savings::restore(const Kept& kept) {
   iterations_ = kept.iterations;
   level_ = kept.level;
   look_level_ = kept.look_level;
+  newest_at_all_max_ = kept.at_all_max;
+  has_gap_ = true;
   level_error_ = kept.level_error;
   drift_ = kept.drift;
+  by_plan_ = Noise::of(kept.noise_by_plan);
+  at_all_max_ = Noise::of(kept.noise_at_all_max);
   is_confirmed_ = kept.is_confirmed;
-  unexplained_share_ = kept.unexplained_share;
+  expected_share_ = kept.expected_share;
 }
 
 void Savings::inherit(const Savings& before) {

@@ -16,14 +16,13 @@
 /// plan. Example: 100 J at all-max and 80 J by the plan are measured in a hot room. The room cools
 /// down, and the plan uses 64 J. Then 16 J are saved, not 36.
 ///
-/// While another server takes over the job, no iteration is measured. If the room cools down in
-/// that time and the job gets another plan, the first iterations of that plan would hide the
-/// change. So the plan's `reference` is derived from the plan before: both are assumed to have the
-/// same share of unexplained energy.
-///
-/// The energies can also change while the job gets another plan: in the last iterations of the plan
-/// before, or between the two. The profile may as well predict one of the two plans better. So the
-/// error includes the difference of the two shares until the next look.
+/// If the energies change while the job gets another plan, the first iterations of that plan would
+/// hide the change. So they are compared with the expected ones: the plans before and after have
+/// the same share of unexplained energy, unless the profile predicts one of them better. If the
+/// iterations between them were measured, the profile is assumed to be the cause of a difference,
+/// but the error includes it until a look shows the same level as before. If they were not, because
+/// another server took over the job, a change is assumed: the plan's `reference` is the expected
+/// one.
 ///
 /// The next look shows by how much all-max has changed beyond that. The change is assumed to have a
 /// constant rate, so half of it corrects the savings since the look before. It may also have been
@@ -82,15 +81,17 @@ class Savings {
   struct Kept {
     double saved = 0, bias = 0, variance = 0;  ///< J, J, J^2; until the last look
     double since = 0, since_bias = 0, since_variance = 0, since_moved = 0;  ///< since the last look
-    double since_doubted = 0;                                               ///< J^2
+    double since_doubted = 0;                                               ///< J
     double iterations = 0;                                                  ///< since the last look
     std::optional<double> level;                                            ///< J
     double look_level = 0;  ///< J: `level` at the last look
+    double at_all_max = 0;  ///< J: predicted for the newest iteration
     double level_error = 0;
-    double drift = 0;           ///< J^2 for each iteration
-    bool is_confirmed = false;  ///< by a second look
-    /// Unexplained joules over predicted ones of the newest plan that had enough iterations.
-    std::optional<double> unexplained_share = {};
+    double drift = 0;                                ///< J^2 for each iteration
+    double noise_by_plan = 0, noise_at_all_max = 0;  ///< J: of an iteration; 0 if unknown
+    bool is_confirmed = false;                       ///< by a second look
+    /// Unexplained joules over predicted ones that are expected of the next plan.
+    std::optional<double> expected_share = {};
   };
   Kept kept() const;
   void restore(const Kept& kept);
@@ -103,7 +104,7 @@ class Savings {
     double joules = 0, bias = 0, variance = 0;
     /// Change of all-max since the last look, J, that was inferred from plans.
     double moved = 0;
-    /// More variance until the next look, J^2: all-max may have changed when the plan did.
+    /// Until the next look: joules that are too many if all-max changed whenever the plan did.
     double doubted = 0;
     friend Sum operator+(const Sum& a, const Sum& b) {
       return {a.joules + b.joules, a.bias + b.bias, a.variance + b.variance, a.moved + b.moved,
@@ -117,14 +118,14 @@ class Savings {
     double used = 0, used_variance = 0, beyond = 0, at_all_max = 0, at_all_max_error = 0;  ///< sums
     std::vector<double> first = {};  ///< unexplained joules of the first iterations
     std::size_t before = 0;          ///< number of values in `first` from before the last look
-    /// Unexplained joules over predicted ones of the plan before.
-    std::optional<double> expected_share = {};
+    std::optional<double> expected_share = {};  ///< see `Kept`
     bool follows_gap = false;  ///< iterations between the two plans were not measured
     std::deque<double> newest = {};
   };
+  bool is_near(std::int64_t iteration) const;
   double reference(const Plan& plan) const;
   double expected_reference(const Plan& plan) const;
-  double measured_reference(const Plan& plan) const;
+  std::span<const double> first_values(const Plan& plan) const;
   std::span<const double> until_step(std::span<const double> values, std::size_t least) const;
   double share(const Plan& plan) const;
   /// Standard deviation of an iteration's energy, estimated from the differences of neighbours:
@@ -134,12 +135,15 @@ class Savings {
     double deviation = 0;
     int known = 0;
     void add(double difference);
+    /// Returns the noise that was known to have this deviation.
+    static Noise of(double deviation);
     /// Returns the half-width of the 95 % interval of the median of that many values.
     double error_of_median(std::size_t values) const;
   };
   Sum claim(const Plan& plan) const;
   void end_plan(bool goes_on);
   Sum open() const;
+  void count_doubt(double change, double noise);
   double error_of_look(std::size_t values) const;
 
   Sum done_;   ///< until the last look
@@ -150,9 +154,10 @@ class Savings {
   double look_level_ = 0, level_error_ = 0;
   double drift_ = 0;
   bool is_confirmed_ = false, has_moved_ = false;
-  bool follows_look_ = false;           ///< no iteration by a plan was added since the last look
-  std::optional<std::int64_t> newest_;  ///< number of the newest iteration
-  std::optional<double> unexplained_share_;  ///< see `Kept`
+  bool has_gap_ = false;                  ///< iterations since the last look were not measured
+  std::optional<std::int64_t> newest_;    ///< number of the newest iteration
+  std::optional<double> expected_share_;  ///< see `Kept`
+  double newest_at_all_max_ = 0;          ///< see `Kept`
   Noise by_plan_, at_all_max_;
 };
 
