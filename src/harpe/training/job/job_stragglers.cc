@@ -95,11 +95,14 @@ bool Job::State::measure(WatchedPipeline& one) {
     slow.factors = std::move(factors);
     slow.fastest = fastest;
   }
-  if (one.declared > 1 && !one.outside_seen && plans) {
+  if (one.declared > 1 && plans) {
     const Seconds fastest_plan = plans->plans().front().time;
     if (one.declared_time <= Seconds{0}) one.declared_time = fastest_plan * one.declared;
-    slow.outside = std::max(Seconds{0}, one.declared_time - slow.fastest);
-    if (slow.settled && slow.outside < fastest_plan * kLeastOutside) slow.outside = {};
+    // A delay that a probe took for one outside of computations may have been in them.
+    const Seconds most = std::max(Seconds{0}, one.declared_time - slow.fastest);
+    slow.outside = one.outside_seen ? std::min(slow.outside, most) : most;
+    const bool is_little = slow.outside < fastest_plan * kLeastOutside;
+    if (!one.outside_seen && slow.settled && is_little) slow.outside = {};
   }
   return changed;
 }
