@@ -193,5 +193,29 @@ TEST(JobRestart, WhatHasChangedSurvivesANewStart) {
   EXPECT_LT(played.training.last().energy, played.training.last().all_max_energy * 0.95);
 }
 
+/// The factors of stragglers are relative to the profile, which changes with them.
+TEST(JobRestart, WhilePlansForAnotherProfileAreMadeChangesNoStraggler) {
+  Played played(small_spec(4));
+  ASSERT_TRUE(played.training.register_all(played.job).ok());
+  ASSERT_TRUE(played.running());
+  played.settle();
+  for (int stage = 0; stage < 4; ++stage) played.training.slow[{1, stage}] = 1.45;
+  played.training.run(played.job, 60);
+  for (const int pipeline : {0, 2, 3}) played.training.slow[{pipeline, 2}] = 1.25;
+  const auto plans = [&] { return played.job.phase() == JobPhase::kCharacterizing; };
+  ASSERT_TRUE(played.training.run_until(played.job, plans, 30));
+  ASSERT_TRUE(played.restart_server().ok());
+  const auto factor = [&] {
+    EXPECT_EQ(played.job.status().stragglers.size(), 1U);
+    return played.job.status().stragglers.front().factor;
+  };
+  played.training.run(played.job, 3);
+  ASSERT_EQ(played.job.phase(), JobPhase::kStraggling);
+  const double before_measured = factor();
+  played.training.run(played.job, 80);
+  EXPECT_NEAR(before_measured, factor(), 0.01);
+  EXPECT_LT(played.slowdown(60), 0.005);
+}
+
 }  // namespace
 }  // namespace harpe::training

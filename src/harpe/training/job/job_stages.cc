@@ -266,6 +266,7 @@ void Job::State::rescale(const StageCosts& costs, Seconds now, const std::string
       unheld.erase(before);
     }
   }
+  take_factors();
   // The former profile explained the iterations at all-max.
   forget_all_max();
   add_event(JobEvent::Level::kInfo, now, why + ": other plans are made");

@@ -356,6 +356,7 @@ struct Job::State : JobFigures {
   WatchedPipeline& watch(int pipeline);
   bool is_slow(int pipeline) const;
   std::vector<double> factors_of(int pipeline) const;
+  void take_factors();
   bool measure(WatchedPipeline& one);
   CharacterizeRequest own_plans_request(const WatchedPipeline& one) const;
   void ask_for_own_plans();

@@ -71,6 +71,12 @@ std::vector<double> Job::State::factors_of(int pipeline_number) const {
   return factors;
 }
 
+/// Sets the factors of the watched pipelines to those of another profile. They are stored, and the
+/// server may start again before the plans for that profile are made.
+void Job::State::take_factors() {
+  for (WatchedPipeline& one : watched_pipelines) one.slow.factors = factors_of(one.slow.pipeline);
+}
+
 bool Job::State::is_slow(int pipeline_number) const {
   for (int stage = 0; stage < spec.shape.stages; ++stage)
     if (detector.factor(spec.shape.group(pipeline_number, stage)) != 1) return true;
