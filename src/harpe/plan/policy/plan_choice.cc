@@ -112,6 +112,17 @@ PlanChoice choose_plans(const PlanTable& plans, const Objective& objective, Seco
     choice.wait_until = std::max(choice.wait_until, least);
   }
 
+  // A profile has the slowest time of each stage. If the costs of all pipelines are known, they may
+  // all be faster than it.
+  const bool all_known = slow.size() == static_cast<std::size_t>(pipelines) &&
+                         std::ranges::all_of(slow, &SlowPipeline::settled);
+  if (all_known && objective.kind == Objective::Kind::kSlowdown) {
+    Seconds longest{0};
+    for (const SlowPipeline& one : slow) longest = std::max(longest, least_time(one, plans));
+    const double share = longest / plans.plans().front().time;
+    if (share < 1) choice.wait_until = choice.objective_time = choice.objective_time * share;
+  }
+
   const bool waits = choice.wait_until > choice.objective_time;
   const auto healthy =
       static_cast<std::uint32_t>(waits ? plans.for_waiting_until(choice.wait_until) : by_objective);

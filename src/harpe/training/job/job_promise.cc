@@ -69,10 +69,17 @@ Seconds Job::State::explained_by(std::span<const Seconds> computing) const {
   return longest;
 }
 
+/// Returns the time at all-max of the pipelines without costs of their own; 0 if there are none.
+Seconds Job::State::time_of_others() const {
+  const auto known = std::ranges::count_if(
+      watched_pipelines, [](const WatchedPipeline& one) { return one.slow.settled; });
+  return known == spec.shape.data ? Seconds{0} : usual_time;
+}
+
 /// Returns the part of an iteration at all-max due to the computations of the slowest pipeline and
 /// to declared delays that were confirmed by a probe.
 Seconds Job::State::explained_usually() const {
-  Seconds longest = usual_time;
+  Seconds longest = time_of_others();
   for (const WatchedPipeline& one : watched_pipelines) {
     const Seconds outside = one.outside_seen ? one.slow.outside : Seconds{0};
     longest = std::max(longest, one.slow.fastest + outside);
@@ -85,7 +92,7 @@ Seconds Job::State::explained_usually() const {
 Seconds Job::State::all_max_time() const {
   if (!baseline.has_time()) return Seconds{0};
   if (!times) return baseline.time();
-  Seconds longest = usual_time;
+  Seconds longest = time_of_others();
   for (const WatchedPipeline& one : watched_pipelines)
     longest = std::max(longest, one.slow.least_time());
   return longest + baseline.overhead();
@@ -302,7 +309,7 @@ double Job::State::learn(const Probe& done) {
 /// \returns  true if a delay differs from the delay that the other pipelines waited for
 bool Job::State::judge_outside(const Probe& done, Seconds now) {
   const bool is_known = baseline.has_time();
-  Seconds computing = usual_time;
+  Seconds computing = time_of_others();
   for (const WatchedPipeline& one : watched_pipelines)
     computing = std::max(computing, one.slow.fastest);
   // Computations that became slow in these very iterations explain their part of the delay.

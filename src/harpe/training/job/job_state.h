@@ -383,6 +383,7 @@ struct Job::State : JobFigures {
                       Seconds time, Seconds now);
   Seconds overhead() const;
   Seconds explained_by(std::span<const Seconds> computing) const;
+  Seconds time_of_others() const;
   Seconds explained_usually() const;
   /// Returns the time that the newest iteration, with its own lateness, would take at all-max.
   Seconds explained_at_all_max() const { return std::max(explained_usually(), late_at_all_max); }
