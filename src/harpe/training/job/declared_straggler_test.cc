@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -133,6 +134,33 @@ TEST(DeclaredStraggler, IsNotWaitedForTwiceOnceItsComputationsAreKnown) {
       EXPECT_LT(played.slowdown(20), 0.005);
       EXPECT_EQ(played.warnings(), 0);
     }
+  }
+}
+
+/// Its old costs explain more time than an iteration takes, until they are measured again.
+TEST(DeclaredStraggler, ThatRecoversWhileOtherPlansAreMadeIsNotWaitedFor) {
+  for (int after = 0; after < 9; ++after) {
+    SCOPED_TRACE(after);
+    Declared played(0.001);
+    played.slow_down(1.5);
+    played.declare(1.3);
+    ASSERT_TRUE(
+        played.job.set_straggler({.pipeline = 0, .factor = 1.1}, played.training.now()).ok());
+    played.training.run(played.job, 60);
+    for (const int pipeline : {0, 1, 3}) played.training.slow[{pipeline, 1}] = 1.25;
+    const auto plans = [&] { return played.job.phase() == JobPhase::kCharacterizing; };
+    ASSERT_TRUE(played.training.run_until(played.job, plans, 40));
+    played.training.run(played.job, 3);
+    played.slow_down(1);
+    played.training.slow[{kSlow, 1}] = 1.25;
+    played.training.run(played.job, after);
+    ASSERT_TRUE(played.job.set_straggler({.pipeline = 0, .factor = 1}, played.training.now()).ok());
+    played.training.run(played.job, 140);
+    double worst = 0;
+    const auto& all = played.training.iterations();
+    for (std::size_t i = all.size() - 120; i < all.size(); ++i)
+      worst = std::max(worst, all[i].time / all[i].all_max_time - 1);
+    EXPECT_LT(worst, 0.02);
   }
 }
 

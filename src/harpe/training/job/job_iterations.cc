@@ -252,7 +252,7 @@ void Job::State::note_all_max(const FinishedIteration& iteration, Seconds time) 
   }
   // Iterations of a probe are first compared with the baseline, see `judge`. Before a declared
   // delay is seen, it is not known if the baseline includes it.
-  if (probe() == nullptr && unseen_outside() == nullptr) {
+  if (probe() == nullptr && unseen_outside() == nullptr && are_as_known()) {
     // For assignments from before the profile, only computation times show what was late.
     const bool is_compared = times && iteration.groups.front().version >= judged_from;
     std::vector<Seconds> latest =
@@ -362,6 +362,13 @@ bool Job::State::is_as_known(const WatchedPipeline& one) const {
   return true;
 }
 
+/// Returns true if the known factors of no pipeline explain more time than the newest iteration
+/// had.
+bool Job::State::are_as_known() const {
+  return std::ranges::all_of(watched_pipelines,
+                             [this](const WatchedPipeline& one) { return is_as_known(one); });
+}
+
 /// Forgets the measured iterations at all-max. No saving counts before the next look.
 void Job::State::forget_all_max() {
   baseline.forget();
@@ -395,8 +402,7 @@ void Job::State::account_savings(const FinishedIteration& iteration, const Deplo
   savings.look(beyond, newest_all_max);
   if (all_max_time() <= Seconds{0} || unseen_outside() != nullptr) return;
   const Seconds at_all_max = all_max_time() - baseline.overhead();
-  if (!std::ranges::all_of(watched_pipelines, [&](const auto& one) { return is_as_known(one); }))
-    return;
+  if (!are_as_known()) return;
   const double healthy = explained_energy({}, at_all_max);
   Savings::ByPlan by_plan{.number = iteration.iteration,
                           .by_plan = explained_by_plan(iteration, deployment, time),

@@ -237,7 +237,8 @@ void Job::State::end_probe() {
 /// \param time  at all-max; 0 if not known
 void Job::State::probe_iteration(const FinishedIteration& iteration, Seconds time, Seconds now) {
   Probe& begun = *probe();
-  if (time > Seconds{0} && iteration.groups.front().version == begun.version) {
+  const bool is_measured = time > Seconds{0} && are_as_known();
+  if (is_measured && iteration.groups.front().version == begun.version) {
     begun.times.push_back(time.value);
     begun.late.push_back(late_at_all_max.value);
   }

@@ -309,6 +309,7 @@ struct Job::State : JobFigures {
   AllMaxBaseline::Explained explained_but_usual() const;
   double explained_energy(std::span<const double> factors, Seconds time) const;
   bool is_as_known(const WatchedPipeline& one) const;
+  bool are_as_known() const;
   void watch_energy(const FinishedIteration& iteration, const Deployment& deployment, Seconds time);
   Seconds predicted_time(const Deployment& deployment) const {
     return deployment.choice.wait_until + overhead();
