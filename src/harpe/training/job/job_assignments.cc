@@ -90,8 +90,7 @@ void Job::State::note_newest(const IterationReport& report, Seconds now) {
   if (probe() != nullptr) next_probe = collector.newest();  // the probe is repeated
   end_probe();
   deploy(Deployment(deployments.back()));
-  if (SettlingStages* stages = settling())
-    stages->from = std::min(stages->from, deployments.back().from);
+  if (SettlingStages* stages = settling()) stages->from = std::min(stages->from, newest_from());
 }
 
 /// Returns the deployment by which the newest plans first come into force without a pause; null if
@@ -101,6 +100,13 @@ const Deployment* Job::State::newest_before_pause() const {
     return !one.pause && one.first_version == deployments.back().first_version;
   });
   return found == deployments.end() ? nullptr : &*found;
+}
+
+/// Returns the first iteration by the newest assignments. Those after a pause that lies ahead are
+/// copies.
+std::int64_t Job::State::newest_from() const {
+  const Deployment* before_pause = newest_before_pause();
+  return before_pause != nullptr ? before_pause->from : deployments.back().from;
 }
 
 /// Deploys plans from an iteration on. A pause requested for a later iteration stays requested.

@@ -362,8 +362,7 @@ bool Job::State::is_as_known(const WatchedPipeline& one) const {
   return true;
 }
 
-/// Returns true if the known factors of no pipeline explain more time than the newest iteration
-/// had.
+/// Returns true if no watched pipeline has a stage that has become faster than its known factor.
 bool Job::State::are_as_known() const {
   return std::ranges::all_of(watched_pipelines,
                              [this](const WatchedPipeline& one) { return is_as_known(one); });

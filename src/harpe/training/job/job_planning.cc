@@ -101,7 +101,7 @@ void Job::State::start_profiling(const std::vector<int>& stages, Seconds now,
   std::erase_if(watched_pipelines, [](const auto& one) { return one.declared == 1; });
   forget_all_max();
   detector.reset();
-  take_factors();
+  refresh_factors();
   drift.reset();
   std::string text = "profiling ";
   text += stages.empty() ? "all stages" : "stage " + std::to_string(stages.front());

@@ -117,8 +117,7 @@ bool Job::State::settle_stages(const std::vector<SlowStage>& off, Seconds now,
                 why + ": all run at all-max for some iterations, to see what it takes there");
       deploy_all_max();
     }
-    const Deployment* before_pause = newest_before_pause();
-    begun.from = (before_pause != nullptr ? *before_pause : deployments.back()).from;
+    begun.from = newest_from();
     running()->look = std::move(begun);
   }
   const std::int64_t from = settling()->from;
@@ -266,7 +265,7 @@ void Job::State::rescale(const StageCosts& costs, Seconds now, const std::string
       unheld.erase(before);
     }
   }
-  take_factors();
+  refresh_factors();
   // The former profile explained the iterations at all-max.
   forget_all_max();
   add_event(JobEvent::Level::kInfo, now, why + ": other plans are made");

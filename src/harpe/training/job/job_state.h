@@ -278,6 +278,7 @@ struct Job::State : JobFigures {
   void deploy_again();
   const Deployment* in_force(std::int64_t iteration) const;
   const Deployment* newest_before_pause() const;
+  std::int64_t newest_from() const;
   const Deployment* with_version(std::uint64_t version) const;
   template <class Setting>
   std::vector<Setting> trained(const std::vector<Setting>& settings, int stage) const;
@@ -357,7 +358,7 @@ struct Job::State : JobFigures {
   WatchedPipeline& watch(int pipeline);
   bool is_slow(int pipeline) const;
   std::vector<double> factors_of(int pipeline) const;
-  void take_factors();
+  void refresh_factors();
   bool measure(WatchedPipeline& one);
   CharacterizeRequest own_plans_request(const WatchedPipeline& one) const;
   void ask_for_own_plans();

@@ -71,9 +71,10 @@ std::vector<double> Job::State::factors_of(int pipeline_number) const {
   return factors;
 }
 
-/// Sets the factors of the watched pipelines to those of another profile. They are stored, and the
-/// server may start again before the plans for that profile are made.
-void Job::State::take_factors() {
+/// Reads the factors of the watched pipelines from the detector again. Must be called when the
+/// profile changes: factors are relative to it. If they changed only with the plans for the new
+/// profile, a snapshot in between would combine the new profile with the old factors.
+void Job::State::refresh_factors() {
   for (WatchedPipeline& one : watched_pipelines) one.slow.factors = factors_of(one.slow.pipeline);
 }
 
