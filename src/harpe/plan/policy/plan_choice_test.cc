@@ -199,15 +199,15 @@ TEST(PlanChoice, HealthyPipelinesTakeAllTheTimeThatTheSlowestLeavesThem) {
   EXPECT_GT(planned().plans().plans()[next].time, choice.wait_until);
 }
 
-/// The profile has the slowest time of each stage, which are those of two pipelines.
+/// Each of two pipelines has the slowest times of two stages, and the profile has all four of them.
 TEST(PlanChoice, IfAllPipelinesAreFasterThanTheProfileNoOneTakesItsTime) {
   std::vector<SlowPipeline> slow = {planned().slow(0, {1, 0.7, 1, 0.7}),
                                     planned().slow(1, {0.7, 1, 0.7, 1})};
   const Seconds longest = std::max(slow[0].fastest, slow[1].fastest);
   ASSERT_LT(longest, planned().plans().plans().front().time * 0.95);
+  for (SlowPipeline& one : slow)
+    one.own = std::make_shared<const PlanTable>(planned().table(one.factors, 30));
   for (const double slowdown : {0.0, 0.05}) {
-    for (SlowPipeline& one : slow)
-      one.own = std::make_shared<const PlanTable>(planned().table(one.factors, 30));
     const PlanChoice choice =
         choose_plans(planned().plans(), {.value = slowdown}, kOverhead, 2, slow);
     for (int pipeline = 0; pipeline < 2; ++pipeline)

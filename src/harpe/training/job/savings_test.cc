@@ -207,7 +207,8 @@ TEST(Savings, AChangeThatALookHasShownCountsOnce) {
   }
 }
 
-/// Nothing but a look tells a change of the energies from a plan that the profile predicts worse.
+/// If a new plan uses less energy than expected, only a look can show the cause: changed energies,
+/// or a profile that predicts this plan worse.
 TEST(Savings, AChangeWhileThePlanChangesIsNoSaving) {
   for (const int after_change : {0, 1, 2, 3, 8}) {
     SCOPED_TRACE(after_change);
