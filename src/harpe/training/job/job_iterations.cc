@@ -282,10 +282,10 @@ void Job::State::profile_iteration(const FinishedIteration& iteration, Seconds n
   if (next == Profiler::Next::kDone) return end_profiling(now);
   if (next == Profiler::Next::kAnew) {
     forget_all_max();
-    add_event(
-        JobEvent::Level::kInfo, now,
-        "a stage takes less time than it did at a higher clock: it was slow for a while, and is "
-        "measured anew");
+    add_event(JobEvent::Level::kInfo, now,
+              "a stage takes another time than when it was measured at its highest clocks: it is "
+              "measured "
+              "again from the highest clock on");
   }
   if (next != Profiler::Next::kStay) deploy_profile();
   note_missing_energy(*profiling(), now);

@@ -9,8 +9,11 @@
 namespace harpe::training {
 namespace {
 
-constexpr double kFaster = 0.05;  // than at a higher clock; noise and throttling explain less
+constexpr double kOtherTime = 0.05;  // relative; noise and throttling explain less
 constexpr int kMostAnew = 2;
+/// Iterations at the highest clock whose median is compared with the measured time: stalls in three
+/// of them do not matter.
+constexpr std::size_t kCompared = 8;
 
 /// Returns at most `most_clocks` clocks down to the lowest wanted one: both ends, and clocks evenly
 /// spaced between them.
@@ -51,7 +54,8 @@ StageProfiling::StageProfiling(const JobShape& shape, const plan::ScheduleWork& 
       options_(options),
       measured_(std::move(known)),
       ended_(!measured_.empty()),
-      counted_(static_cast<std::size_t>(shape.data)) {
+      counted_(static_cast<std::size_t>(shape.data)),
+      at_highest_(static_cast<std::size_t>(shape.data)) {
   if (options_.as_is) {
     supported_ = std::move(clocks);
     clocks_ = {Megahertz{0}};
@@ -79,6 +83,23 @@ void StageProfiling::clear() {
               .clock = {}};
 }
 
+/// Returns true if the pipeline's stage ran by the assignments `version` and reported all times and
+/// energies.
+bool StageProfiling::is_measurable(const FinishedIteration& iteration, int pipeline,
+                                   const std::vector<bool>& left_out,
+                                   std::uint64_t version) const {
+  const std::size_t number = shape_.group(pipeline, stage_);
+  const GroupIteration& group = iteration.groups[number];
+  if (left_out[number] || !is_usable(group, shape_, options_) || !group.same_version ||
+      group.version != version)
+    return false;
+  const std::size_t first = iteration.item(pipeline, work_->first(stage_));
+  for (std::size_t k = first; k < first + work().size(); ++k)
+    if (!std::isfinite(iteration.item_time[k]) || !std::isfinite(iteration.item_energy[k]))
+      return false;
+  return true;
+}
+
 void StageProfiling::add(const FinishedIteration& iteration, const std::vector<bool>& left_out,
                          std::uint64_t version, Seconds time) {
   const auto is_throttled = [&](int pipeline) {
@@ -93,19 +114,9 @@ void StageProfiling::add(const FinishedIteration& iteration, const std::vector<b
   std::vector<double> sum_time(items), sum_energy(items), sum_error(items);
   int groups = 0;
   for (int pipeline = 0; pipeline < shape_.data; ++pipeline) {
-    const std::size_t number = shape_.group(pipeline, stage_);
-    const GroupIteration& group = iteration.groups[number];
-    if (left_out[number] || !is_usable(group, shape_, options_) || !group.same_version ||
-        group.version != version)
-      continue;
+    if (!is_measurable(iteration, pipeline, left_out, version)) continue;
+    const GroupIteration& group = iteration.groups[shape_.group(pipeline, stage_)];
     const std::size_t first = iteration.item(pipeline, work_->first(stage_));
-    const auto known = [&](std::size_t k) {
-      return std::isfinite(iteration.item_time[first + k]) &&
-             std::isfinite(iteration.item_energy[first + k]);
-    };
-    bool all = true;
-    for (std::size_t k = 0; k < items; ++k) all = all && known(k);
-    if (!all) continue;
     ++groups;
     if (options_.as_is) samples_.clock.push_back(group.clock.value);
     ++samples_.counts[pipeline];
@@ -167,16 +178,45 @@ MeasuredClock StageProfiling::conclude() const {
   return measured;
 }
 
+/// Returns the time of the stage's computations in one iteration.
+Seconds StageProfiling::computing(const MeasuredClock& at) const {
+  Seconds sum{0};
+  for (std::size_t k = 0; k < work().size(); ++k) sum += at.time[k] * work()[k].count;
+  return sum;
+}
+
 bool StageProfiling::begin_again_if_faster(const MeasuredClock& measured) {
-  const auto computing = [&](const MeasuredClock& at) {
-    Seconds sum{0};
-    for (std::size_t k = 0; k < work().size(); ++k) sum += at.time[k] * work()[k].count;
-    return sum;
-  };
   const auto is_faster = [&](const MeasuredClock& above) {
-    return computing(measured) < computing(above) * (1 - kFaster);
+    return computing(measured) < computing(above) * (1 - kOtherTime);
   };
   if (anew_ == kMostAnew || std::ranges::none_of(measured_, is_faster)) return false;
+  ++anew_;
+  begin_again();
+  return true;
+}
+
+bool StageProfiling::begin_again_if_changed(const FinishedIteration& iteration,
+                                            const std::vector<bool>& left_out,
+                                            std::uint64_t version) {
+  if (anew_ == kMostAnew || position_ == 0 || measured_.empty()) return false;
+  Seconds longest{0};
+  bool enough = true;
+  for (int pipeline = 0; pipeline < shape_.data; ++pipeline) {
+    std::vector<double>& times = at_highest_[pipeline];
+    if (is_measurable(iteration, pipeline, left_out, version)) {
+      const std::size_t first = iteration.item(pipeline, work_->first(stage_));
+      double sum = 0;
+      for (std::size_t k = 0; k < work().size(); ++k)
+        sum += double{iteration.item_time[first + k]} * work()[k].count;
+      times.push_back(sum);
+    }
+    if (left_out[shape_.group(pipeline, stage_)]) continue;
+    enough = enough && times.size() >= kCompared;
+    if (enough) longest = std::max(longest, Seconds{quantile(times, 0.5)});
+  }
+  if (!enough || longest <= Seconds{0}) return false;
+  for (std::vector<double>& times : at_highest_) times.clear();
+  if (std::abs(longest / computing(measured_.front()) - 1) < kOtherTime) return false;
   ++anew_;
   begin_again();
   return true;
@@ -197,6 +237,7 @@ void StageProfiling::begin_again() {
   measured_.clear();
   position_ = 0;
   ended_ = false;
+  at_highest_.assign(static_cast<std::size_t>(shape_.data), {});
   clear();
 }
 
@@ -367,9 +408,10 @@ Profiler::Next Profiler::add(const FinishedIteration& iteration, const std::vect
   // The iterations of a block, those until its end is in force, and one for a change of decision.
   const double block = options_.iterations_per_clock + lead + 1;
   if (resting_) {
-    if (!affordable(predicted_time(), block)) return Next::kStay;
-    resting_ = false;
-    return Next::kChange;
+    const bool anew = compare_at_all_max(iteration, left_out);
+    resting_ = !affordable(predicted_time(), block);
+    if (anew) return Next::kAnew;
+    return resting_ ? Next::kStay : Next::kChange;
   }
   if (block_iterations_ >= options_.iterations_per_clock + (first_block_ ? options_.warm_up : 0)) {
     const Next next = close_finished();
@@ -393,6 +435,17 @@ bool Profiler::start_over(const std::vector<bool>& left_out) {
     const auto pipeline = static_cast<int>(group / stages_.size());
     any = stages_[group % stages_.size()].leave_out(pipeline) || any;
   }
+  return any;
+}
+
+/// Compares the stages' times at all-max with the measured ones. Returns true if a stage begins
+/// again.
+bool Profiler::compare_at_all_max(const FinishedIteration& iteration,
+                                  const std::vector<bool>& left_out) {
+  if (iteration.iteration < from_ + (first_block_ ? options_.warm_up : 1)) return false;
+  bool any = false;
+  for (StageProfiling& stage : stages_)
+    any = stage.begin_again_if_changed(iteration, left_out, version_) || any;
   return any;
 }
 

@@ -10,8 +10,9 @@
 /// its effective energy has risen `max_consecutive_increases` times in a row. Stages that have
 /// ended, and all stages while slowdown has to be earned back, run at their highest clock. A stage
 /// begins again if its measurements include a pipeline that is later found to be a straggler. It
-/// also begins again, at most twice, if it takes less time than at a higher clock, because then it
-/// was slow at the higher one.
+/// also begins again, at most twice, if its costs changed in between: if it takes less time than at
+/// a higher clock, or if its time at the highest clock, where it runs again and again, is no longer
+/// the measured one. Otherwise the profile would compare clocks of different machines.
 ///
 /// Ranks are aggregated to one value per GPU: the time is the longest mean over pipelines and
 /// tensor shards, the energy is the mean over GPUs.
@@ -98,6 +99,11 @@ class StageProfiling {
   /// Begins again, at most twice, if the stage takes less time than at a higher clock, because it
   /// was slow then. Returns true if it begins again.
   bool begin_again_if_faster(const MeasuredClock& measured);
+  /// Adds an iteration that ran at the highest clock to earn back slowdown. Begins again, at most
+  /// twice, if the stage takes another time there than when it was measured. Returns true if it
+  /// begins again.
+  bool begin_again_if_changed(const FinishedIteration& iteration, const std::vector<bool>& left_out,
+                              std::uint64_t version);
   /// Adds the costs at the current clock and moves to the next clock, or ends.
   /// \param waiting  blocking power of its GPUs
   void close(MeasuredClock measured, Watts waiting);
@@ -123,6 +129,9 @@ class StageProfiling {
   enum class Counted : unsigned char { kNot, kIs, kWas };
 
   const std::vector<plan::WorkItem>& work() const { return work_->stage(stage_); }
+  bool is_measurable(const FinishedIteration& iteration, int pipeline,
+                     const std::vector<bool>& left_out, std::uint64_t version) const;
+  Seconds computing(const MeasuredClock& at) const;
   void clear();
   void begin_again();
   Megahertz reported_clock() const;
@@ -140,6 +149,8 @@ class StageProfiling {
   int anew_ = 0;  ///< times that it began again because it was faster than at a higher clock
   std::vector<Counted> counted_;
   Samples samples_;
+  /// Computation times in the newest iterations at the highest clock, of each pipeline.
+  std::vector<std::vector<double>> at_highest_;
   int throttled_ = 0;  ///< iterations at the current clock in which a GPU was held back
 };
 
@@ -170,7 +181,7 @@ class Profiler {
   enum class Next : unsigned char {
     kStay,
     kChange,  ///< the clocks change
-    kAnew,    ///< the clocks change, because a stage that was slow for a while begins again
+    kAnew,    ///< the clocks change, because a stage whose costs have changed begins again
     kDone,
   };
   /// Adds an iteration.
@@ -219,6 +230,7 @@ class Profiler {
   void account_waiting(const FinishedIteration& iteration, const std::vector<bool>& left_out,
                        int stage);
   bool start_over(const std::vector<bool>& left_out);
+  bool compare_at_all_max(const FinishedIteration& iteration, const std::vector<bool>& left_out);
   Next close_finished();
   Seconds predicted_time() const;
   double usual_iterations() const;

@@ -179,6 +179,34 @@ TEST(Profiler, MeasuresAStageAnewThatWasSlowForAWhile) {
   }
 }
 
+/// Between slow clocks, all stages run at all-max to earn back slowdown, which shows the change.
+TEST(Profiler, MeasuresAStageAnewThatBecomesSlowOrFastInBetween) {
+  for (const float factor : {1.08F, 0.92F}) {
+    SCOPED_TRACE(factor);
+    ProfilingOptions options;
+    options.slowdown_limit = 0.05;
+    Bench bench(options);
+    bool has_changed = false;
+    int anew = 0;
+    Profiler::Next next = Profiler::Next::kStay;
+    for (int i = 0; i < 5000 && next != Profiler::Next::kDone; ++i) {
+      has_changed = has_changed || bench.profiler.clocks()[1] < Megahertz{1000};
+      next = bench.step([&](FinishedIteration& done) {
+        for (std::size_t k = 0; k < 2 && has_changed; ++k)
+          done.item_time[done.item(0, bench.work.first(1) + k)] *= factor;
+      });
+      anew += next == Profiler::Next::kAnew ? 1 : 0;
+    }
+    ASSERT_EQ(next, Profiler::Next::kDone);
+    EXPECT_EQ(anew, 1);
+    const Profile profile = bench.profiler.profile();
+    const auto points = profile.points(1, 0, InstructionKind::kForward);
+    EXPECT_EQ(points.size(), 10U);
+    for (const OperatingPoint& point : points)
+      EXPECT_NEAR(point.time.value, 14.0 / point.clock.value * factor, 1e-6) << point.clock.value;
+  }
+}
+
 TEST(Profiler, MeasuresAStageThatIsNeverTheSameNotForEver) {
   Bench bench(generous());
   int anew = 0;
