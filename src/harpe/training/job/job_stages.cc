@@ -148,9 +148,10 @@ bool Job::State::measure_unsteady(Seconds now) {
     return one.iteration > newest || one.iteration < newest - kChangesWithin;
   });
   const auto unsteady = std::ranges::find_if(findings, [&](const Finding& one) {
+    // A stage that is slow on all pipelines is slow on each.
     return std::ranges::count_if(findings, [&](const Finding& other) {
-             return other.stage == one.stage && other.pipeline == one.pipeline &&
-                    other.faster == one.faster;
+             return other.stage == one.stage && other.faster == one.faster &&
+                    (!other.pipeline || !one.pipeline || other.pipeline == one.pipeline);
            }) > kMostFindings;
   });
   if (unsteady == findings.end()) return false;
