@@ -17,12 +17,13 @@ namespace {
 constexpr std::size_t kServers = 3;
 
 /// Returns the specification of a job: small, so that a seed takes less than a second.
-JobSpec specification(int data, int stages, bool is_profiled, std::uint64_t seed, Profile& truth) {
+JobSpec specification(int data, int stages, int plans, bool is_profiled, std::uint64_t seed,
+                      Profile& truth) {
   JobSpec spec;
   spec.name = "simulated";
   spec.shape = {.data = data, .stages = stages, .tensor = 1};
   spec.schedule = *one_f_one_b({.stages = stages, .micro_batches = 4});
-  spec.plans = 12;
+  spec.plans = plans;
   spec.blocking_power = Watts{80};
   spec.profiling.most_clocks = 6;
   truth = *synthesize(
@@ -112,7 +113,8 @@ void Cluster::build() {
     const int data = 1 + static_cast<int>(random.below(3));
     const int stages = 2 + static_cast<int>(random.below(2));
     Profile truth;
-    JobSpec spec = specification(data, stages, random.chance(0.7), options_.seed + i, truth);
+    JobSpec spec =
+        specification(data, stages, options_.plans, random.chance(0.7), options_.seed + i, truth);
     const std::string id = "job-" + std::to_string(i);
     objectives_.emplace(id, AskedValue(0));
     trainings_.push_back(std::make_unique<Training>(
