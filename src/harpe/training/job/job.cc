@@ -108,12 +108,11 @@ void Job::State::note_whether_set(const IterationReport& report, const Deploymen
   if (++not_set[rank] != kNotSetReports || std::exchange(not_set_logged, true)) return;
   std::string why = report.refusal;
   std::ranges::replace_if(why, [](char c) { return c < ' ' || c > '~'; }, '?');
-  if (why.empty())
-    why = "no agent is there, or it refuses them (standard error of its rank says which)";
+  if (why.empty()) why = "its agent is absent or refuses them (see the standard error of its rank)";
   add_event(JobEvent::Level::kWarning, now,
             "clocks are not set at stage " + std::to_string(report.coordinates.stage) +
                 " of pipeline " + std::to_string(report.coordinates.data) + ": " + why +
-                "; nothing is learnt from such iterations");
+                "; such iterations are not used");
 }
 
 int Job::State::ranks_not_set() const {
@@ -149,8 +148,8 @@ Result<ReportTaken> Job::report(const IterationReport& sent, Seconds now) {
   if (!report.incarnation.empty() && report.incarnation != s.incarnation) {
     ++s.reports_refused;
     return Error::of(ErrorCode::kConflict,
-                     "this rank has registered with another life of the job, which was made anew "
-                     "since: it has to register again");
+                     "the job was removed and created again after this rank registered: the "
+                     "rank must register again");
   }
   const Seconds heard_before =
       s.spec.shape.holds(report.coordinates) ? s.ranks.holder(report.coordinates).heard : now;
@@ -211,7 +210,7 @@ Status Job::end_rank(const RankEnd& end, Seconds now) {
   if (s.ended_to_pause()) s.note_paused(now);
   if (s.ended_to_pause() || s.holds_pause()) return ok_status();
   s.ended = now;
-  s.add_event(JobEvent::Level::kInfo, now, "all its ranks have ended");
+  s.add_event(JobEvent::Level::kInfo, now, "all ranks have ended");
   return ok_status();
 }
 
@@ -285,7 +284,7 @@ Status Job::set_objective(const Objective& objective, Seconds now) {
   s.guard.reset();
   s.effects.save = true;
   s.add_event(JobEvent::Level::kInfo, now, "the objective is now: " + text_of(objective));
-  s.deploy_choice(now, "another objective");
+  s.deploy_choice(now, "the objective has changed");
   return ok_status();
 }
 
@@ -311,8 +310,9 @@ void Job::characterized(std::uint64_t ticket, Result<plan::PlanTable> plans, Sec
   }
   if (plans.ok()) return s.take_plans(std::move(*plans), now);
   s.phase = Running{};
-  s.add_event(JobEvent::Level::kWarning, now,
-              "no plans could be made, so training goes on at all-max: " + plans.error().text());
+  s.add_event(
+      JobEvent::Level::kWarning, now,
+      "plans cannot be computed, so training continues at all-max: " + plans.error().text());
 }
 
 void Job::tick(Seconds now) {
@@ -324,7 +324,7 @@ void Job::tick(Seconds now) {
     if (over(one)) s.withdraw(one.pipeline);
   if (std::erase_if(s.declared_stragglers, over) > 0) {
     s.effects.save = true;
-    s.deploy_choice(now, "a straggler's time is over");
+    s.deploy_choice(now, "the declared end of a straggler has passed");
   }
   if (s.ended_to_pause()) hear(now);  // a job in a pause has not ended, however long the pause is
   if (s.ended || s.ranks.all_ended()) return;

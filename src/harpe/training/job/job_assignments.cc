@@ -243,7 +243,8 @@ void Job::State::deploy_choice(Seconds now, const std::string& why) {
   }
   drift.reset();
   std::string text = "plan of " + rounded(deployment.choice.objective_time);
-  if (!stragglers.empty()) text = "plans to wait until " + rounded(deployment.choice.wait_until);
+  if (!stragglers.empty())
+    text = "plans for waiting until " + rounded(deployment.choice.wait_until);
   if (!why.empty()) add_event(JobEvent::Level::kInfo, now, text + ": " + why);
   deploy(std::move(deployment));
 }

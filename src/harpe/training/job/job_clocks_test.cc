@@ -82,7 +82,7 @@ TEST(Clocks, ThatGpusLoseAreLeftOutOfPlans) {
     ASSERT_FALSE(lost.empty());
     changed.lack(lost, starts_again);
     EXPECT_FALSE(changed.measures_until_running());
-    EXPECT_TRUE(changed.told("have other clocks"));
+    EXPECT_TRUE(changed.told("do not support all clocks of the plans"));
   }
 }
 
@@ -92,7 +92,7 @@ TEST(Clocks, AStageThatLosesItsFastestIsMeasuredAgain) {
     Changed changed;
     changed.lack({changed.known.front()}, starts_again);
     EXPECT_TRUE(changed.measures_until_running());
-    EXPECT_TRUE(changed.told("profiling stage 1: GPUs of stage 1 do not have"));
+    EXPECT_TRUE(changed.told("profiling stage 1: GPUs of stage 1 do not support"));
     const Profile measured = changed.job.profile();
     EXPECT_GT(measured.points(kStage, 0, InstructionKind::kForward).size(), 3U);
   }

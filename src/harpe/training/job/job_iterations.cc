@@ -283,9 +283,8 @@ void Job::State::profile_iteration(const FinishedIteration& iteration, Seconds n
   if (next == Profiler::Next::kAnew) {
     forget_all_max();
     add_event(JobEvent::Level::kInfo, now,
-              "a stage takes another time than when it was measured at its highest clocks: it is "
-              "measured "
-              "again from the highest clock on");
+              "the time of a stage has changed since it was measured at its highest clock: it is "
+              "measured again from there");
   }
   if (next != Profiler::Next::kStay) deploy_profile();
   note_missing_energy(*profiling(), now);
@@ -301,10 +300,10 @@ void Job::State::note_missing_energy(Profiling& in, Seconds now) {
   } else if (now - *in.no_energy_since > kNoEnergyPatience) {
     in.no_energy_logged = true;
     add_event(JobEvent::Level::kWarning, now,
-              "nothing can be planned yet: no rank of stage " + std::to_string(stages.front()) +
-                  (stages.size() > 1 ? " and others" : "") +
+              "no plan is possible yet: no rank of stage " + std::to_string(stages.front()) +
+                  (stages.size() > 1 ? " (or of other stages)" : "") +
                   " reports the time and energy of all its instructions" +
-                  (spec.profiling.as_is ? ", and the clock that its GPU had" : ""));
+                  (spec.profiling.as_is ? " and the clock of its GPU" : ""));
   }
 }
 

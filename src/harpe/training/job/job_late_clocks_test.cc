@@ -13,7 +13,7 @@
 namespace harpe::training {
 namespace {
 
-constexpr char kLearned[] = "as clocks come about ";
+constexpr char kLearned[] = "because clocks change about ";
 
 Played played_with(Seconds latency, const JobSpec& spec = small_spec()) {
   EmulatedMachines::Options options;
@@ -47,7 +47,7 @@ TEST(JobLateClocks, AreLearnedFromWhatRanksTakeAndPlannedWith) {
     // Without the learned latency, the first took 0.4 % longer, and the second returned to all-max.
     EXPECT_LT(played.slowdown(500), 0.002);
     EXPECT_GT(saving(played, 500), 0.06);
-    EXPECT_EQ(played.events("in reserve are made"), 0);
+    EXPECT_EQ(played.events("plans with a reserve of"), 0);
   }
 }
 

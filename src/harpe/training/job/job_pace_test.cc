@@ -114,11 +114,11 @@ TEST(JobPace, SaysChangesThatShowAlone) {
   ASSERT_TRUE(paced.pace(0.205).ok());
   ASSERT_TRUE(paced.pace(0.21).ok());
   paced.settle();
-  EXPECT_EQ(paced.events("paced: "), 1);
+  EXPECT_EQ(paced.events("the pace is "), 1);
   EXPECT_EQ(paced.events("(412 g/kWh)"), 1);
   ASSERT_TRUE(paced.pace(0.1, "").ok());
   paced.settle();
-  EXPECT_EQ(paced.events("paced: "), 2);
+  EXPECT_EQ(paced.events("the pace is "), 2);
 }
 
 }  // namespace

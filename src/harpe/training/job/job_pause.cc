@@ -51,7 +51,7 @@ void Job::State::ask_to_pause(Seconds now) {
   if (probe() != nullptr) next_probe = collector.newest();  // the probe is repeated
   end_probe();
   add_event(JobEvent::Level::kInfo, now,
-            "training is asked to pause" + (pace->why.empty() ? "" : " (" + pace->why + ")"));
+            "a pause is requested" + (pace->why.empty() ? "" : " (" + pace->why + ")"));
   if (ended_to_pause()) return note_paused(now);
   if (!redeploy) place_pause();
 }
@@ -92,7 +92,7 @@ void Job::State::withdraw_pause(Seconds now) {
   const bool was_at_pause = is_at_pause();
   if (was_at_pause) newest_since = now;
   const AskedPause before = *std::exchange(asked, std::nullopt);
-  add_event(JobEvent::Level::kInfo, now, "training is not asked to pause any more");
+  add_event(JobEvent::Level::kInfo, now, "the request to pause is withdrawn");
   if (before.paused && ranks.all_ended()) {
     heard = std::max(heard, now);  // a restart of training is noticed later
     return;
@@ -142,7 +142,7 @@ void Job::State::follow_pause(const IterationReport& report, Seconds now) {
   if (asked->waiting > 0 || report.iteration < asked->from + kNotFollowed) return;
   if (std::exchange(asked->told, true)) return;
   add_event(JobEvent::Level::kInfo, now,
-            "training does not pause: it goes on by the clocks of its assignments");
+            "training does not pause: it continues with its assigned clocks");
 }
 
 /// Moves the pause, because not all ranks know it and they will soon reach it.
@@ -152,7 +152,7 @@ void Job::State::move_pause(Seconds now) {
   put(Deployment(deployments.back()), next_from());
   if (!asked->given_up) return place_pause();
   add_event(JobEvent::Level::kWarning, now,
-            "training is not asked to pause: some of its ranks hear of it too late");
+            "the pause is cancelled: some ranks would learn of it too late");
 }
 
 /// Notes whether a rank waits.
@@ -173,8 +173,9 @@ void Job::State::note_paused(Seconds now) {
   asked->paused = now;
   effects.save = true;
   add_event(JobEvent::Level::kInfo, now,
-            ranks.all_ended() ? "all its ranks have ended to pause: it goes on when training does"
-                              : "all " + std::to_string(spec.shape.ranks()) + " ranks pause");
+            ranks.all_ended()
+                ? "all ranks have ended for the pause: the job continues when training does"
+                : "all " + std::to_string(spec.shape.ranks()) + " ranks pause");
 }
 
 PauseState Job::pause() const {
@@ -228,8 +229,8 @@ void Job::State::note_pace(Seconds now) {
   const Seconds time = pace ? pace->iteration_time.value_or(Seconds{0}) : Seconds{0};
   if (std::abs((time - pace_logged).value) <= kLogged * pace_logged.value) return;
   pace_logged = time;
-  std::string text = "not paced any more: by its objective again";
-  if (time > Seconds{0}) text = "paced: " + shortest(time.value, 4) + " s an iteration";
+  std::string text = "the pace is removed: the objective applies again";
+  if (time > Seconds{0}) text = "the pace is " + shortest(time.value, 4) + " s per iteration";
   add_event(JobEvent::Level::kInfo, now, pace ? with_why(text, pace->why) : text);
 }
 
@@ -243,7 +244,7 @@ Status Job::set_pace(const std::optional<Pace>& pace, Seconds now) {
   }
   if (pace == s.pace) return ok_status();
   if (pace && pace->why.size() > PauseRequest::kLongestWhy)
-    return Error::invalid("why the pace is what it is takes too many words");
+    return Error::invalid("the reason of the pace is too long");
   const bool resumes_else = s.pace && pace && s.pace->resumes != pace->resumes;
   const bool pauses = pace && pace->pause;
   s.pace = pace;

@@ -155,7 +155,7 @@ TEST(JobPause, IsNotAskedForWhereARankNeverHears) {
   played.iterate(300);
   EXPECT_TRUE(played.paused_before.empty());
   EXPECT_EQ(played.job.status().pause.is, PauseState::Is::kNotFollowed);
-  EXPECT_EQ(played.events("hear of it too late"), 1);
+  EXPECT_EQ(played.events("would learn of it too late"), 1);
 }
 
 /// Two runs of the same training, which differ only in a pause of some hours.

@@ -35,7 +35,7 @@ Result<std::vector<ObservedGpu>> observed_gpus(const RankBook& ranks) {
         }
         if (gpu.model != nullptr && gpu.model != model) {
           return Error::of(ErrorCode::kNotFound, "the GPUs of stage " + std::to_string(stage) +
-                                                     " are not all of one kind");
+                                                     " are of different models");
         }
         gpu = {.model = model, .power_limit = rank.power_limit};
       }
@@ -115,7 +115,7 @@ void Job::State::resume_profiling(Profiler::Kept kept, Seconds now, const std::s
   profiler.restore(std::move(kept));
   phase.emplace<Profiling>(std::move(profiler));
   if (profiling()->profiler.done()) return end_profiling(now);
-  add_event(JobEvent::Level::kInfo, now, "profiling goes on where it was: " + why);
+  add_event(JobEvent::Level::kInfo, now, "profiling continues: " + why);
   deploy_profile();
 }
 
@@ -130,7 +130,7 @@ void Job::State::end_profiling(Seconds now) {
   const Profiler& profiler = profiling()->profiler;
   const double slowdown = std::max(0.0, profiler.progress(lead()).slowdown);
   add_event(JobEvent::Level::kInfo, now,
-            "profiling is done; it made training " + shortest(slowdown * 100, 1) + " % longer");
+            "profiling is done; it slowed training by " + shortest(slowdown * 100, 1) + " %");
   measured = profiler.measured();
   highest_measured = highest_clocks();
   last_profiling = std::max(std::int64_t{0}, collector.newest());
@@ -194,13 +194,14 @@ bool Job::State::fit_to_client(Seconds now) {
   if (plans_for == clock_client()) return false;
   const bool is_late = plans_for == plan::ClockClient::kHarpe;
   plan_anew(is_late ? JobEvent::Level::kWarning : JobEvent::Level::kInfo, now,
-            is_late ? "not all ranks ask for clocks ahead: the whole switch_latency_s counts"
-                    : "all ranks ask for clocks ahead: less of switch_latency_s counts");
+            is_late
+                ? "not all ranks request clocks ahead of time: the whole switch_latency_s applies"
+                : "all ranks request clocks ahead of time: less of switch_latency_s applies");
   return true;
 }
 
 void Job::State::plan_anew(JobEvent::Level level, Seconds now, const std::string& why) {
-  add_event(level, now, why + ", so other plans are made");
+  add_event(level, now, why + ", so new plans are computed");
   plans.reset();
   forget_all_max();
   request_plans(*profile, blocking_power, now);
@@ -211,12 +212,11 @@ void Job::State::fit_to_clocks(Seconds now) {
   // Assignments in force are dropped so that they are not sent to GPUs that lack their clocks.
   if (profiling() != nullptr) {
     deployments.clear();
-    return resume_profiling(*kept_profiling(), now, "GPUs have other clocks");
+    return resume_profiling(*kept_profiling(), now, "GPUs support other clocks than before");
   }
   if (loses_clocks()) {
     deployments.clear();
-    return plan_anew(JobEvent::Level::kWarning, now,
-                     "GPUs have other clocks than the plans there were");
+    return plan_anew(JobEvent::Level::kWarning, now, "GPUs do not support all clocks of the plans");
   }
   const Deployment& newest = deployments.back();
   if (newest.purpose == StageAssignment::Purpose::kAllMax &&
@@ -257,7 +257,7 @@ void Job::State::request_plans(const Profile& from, std::vector<Watts> waiting, 
   if (!stages.empty()) {
     return start_profiling(measured.empty() ? std::vector<int>() : stages, now,
                            "GPUs of stage " + std::to_string(stages.front()) +
-                               " do not have the clocks that are known of it");
+                               " do not support the clocks of its profile");
   }
   take_profile(at_clocks(from, ranks), std::move(waiting));
   phase = Characterizing{};
@@ -288,8 +288,8 @@ void Job::State::request_given_profile(Seconds now) {
   if (!spec.blocking_power) {
     add_event(
         JobEvent::Level::kWarning, now,
-        "the profile comes without a blocking power: 0 W is assumed, so plans for stragglers are "
-        "faster than they could be");
+        "the profile has no blocking power: 0 W is assumed, so plans for stragglers are faster "
+        "than necessary");
   }
   const Schedule& schedule = pipeline.schedule();
   const Profile fitting = plan::with_chunks(*spec.profile, schedule.chunks(), schedule.copies);
@@ -317,8 +317,8 @@ void Job::State::take_plans(plan::PlanTable table, Seconds now) {
     plans_due = false;
     return add_event(
         JobEvent::Level::kWarning, now,
-        "the profile lacks an instruction that the schedule runs as one, so the plan has "
-        "another list: training goes on at all-max");
+        "the profile lacks a combined instruction of the schedule, so the plan has another list of "
+        "instructions: training continues at all-max");
   }
   plans = std::make_shared<const plan::PlanTable>(std::move(table));
   search_ticket = ++ticket;
@@ -418,8 +418,8 @@ bool Job::found_better(std::uint64_t ticket, std::shared_ptr<const plan::PlanTab
   if (gain < SearchCourse::kWorthwhile) return false;
   s.plans = std::move(better);
   s.effects.plans = s.effects.save = true;
-  s.deploy_choice(now, "a search has found it; it takes " + shortest(gain * 100, 3) +
-                           " % less energy than the one before");
+  s.deploy_choice(now, "found by a longer search; it needs " + shortest(gain * 100, 3) +
+                           " % less energy than the plan before");
   return true;
 }
 

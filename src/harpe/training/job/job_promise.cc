@@ -129,9 +129,10 @@ void Job::State::plan_iteration(const FinishedIteration& iteration, const Deploy
   const Seconds most = allowed(all_max_time() + late);
   if (most > Seconds{0} && guard.add(iteration.iteration, time, most)) {
     if (!std::exchange(stalls_logged, true)) {
-      add_event(JobEvent::Level::kInfo, now,
-                "iteration " + std::to_string(iteration.iteration) + " took " + seconds(time) +
-                    ": held up outside of computations; plans are not judged by such iterations");
+      add_event(
+          JobEvent::Level::kInfo, now,
+          "iteration " + std::to_string(iteration.iteration) + " took " + seconds(time) +
+              ": delayed outside of computations; such iterations do not count against the plan");
     }
     return;
   }
@@ -143,7 +144,7 @@ void Job::State::plan_iteration(const FinishedIteration& iteration, const Deploy
   if (const auto broken = guard.broken(all_max_error(), errors)) {
     begin_probe(true, now,
                 "iterations take " + percent(broken->ratio - 1) +
-                    " longer than promised: all-max for a moment shows what they could take");
+                    " longer than promised: their time at all-max is measured");
     probe()->compared = broken->iterations;
     return;
   }
@@ -164,7 +165,7 @@ void Job::State::relax(Seconds now) {
   reserve = *std::prev(above);
   calm = std::min(calm * 2, 16 * kUsualCalm);
   add_event(JobEvent::Level::kInfo, now,
-            "the promise has been kept for long: plans with less in reserve are made");
+            "the promise has been kept for a long time: plans with a smaller reserve are computed");
   request_plans(*profile, blocking_power, now);
 }
 
@@ -226,7 +227,7 @@ void Job::State::log_probe(std::int64_t from, std::int64_t resumes, const std::s
   if (probes_in_vain > 0) return;
   add_event(JobEvent::Level::kInfo, now,
             "iterations " + std::to_string(from) + " to " + std::to_string(resumes - 1) +
-                " run at all-max: what the machines take without a plan is measured again");
+                " run at all-max, to measure the iteration time without a plan again");
 }
 
 /// Ends the probe, if one is running, and discards its measurements.
@@ -280,7 +281,7 @@ void Job::State::judge(const Probe& done, Seconds now) {
   if (done.alarmed) {
     add_event(JobEvent::Level::kInfo, now,
               "an iteration at all-max takes " + seconds(all_max_time()) +
-                  " by now: the plan is not the cause, and goes on");
+                  " now: the plan is not the cause, and stays");
   }
   guard.reset();
 }
@@ -330,15 +331,14 @@ bool Job::State::judge_outside(const Probe& done, Seconds now) {
     if (one.outside_seen && std::abs((seen - slow.outside) / fastest) < kTolerance) continue;
     if (!one.outside_seen && declared > Seconds{0} && !is_known) {
       add_event(JobEvent::Level::kInfo, now,
-                "nothing was known of all-max before pipeline " + std::to_string(slow.pipeline) +
-                    " was declared: the others wait for its computations alone");
+                "the time at all-max was unknown when pipeline " + std::to_string(slow.pipeline) +
+                    " was declared: the others wait only for its computations");
     } else if (!one.outside_seen && declared - seen > fastest * kDoubted) {
       add_event(JobEvent::Level::kWarning, now,
                 "pipeline " + std::to_string(slow.pipeline) + " is declared to be " +
-                    shortest(one.declared) +
-                    " times slower, but with all pipelines at all-max it takes " +
+                    shortest(one.declared) + " times slower, but at all-max it takes only " +
                     shortest((slow.fastest + seen) / usual_time, 2) +
-                    " times what a healthy one takes: the others wait no longer than that");
+                    " times as long as a healthy one: the others wait no longer than that");
     }
     const Seconds before =
         std::exchange(slow.outside, seen > fastest * kTolerance ? seen : Seconds{0});
@@ -365,8 +365,9 @@ void Job::State::broken_promise(double by, Seconds now) {
   add_event(
       JobEvent::Level::kWarning, now,
       "iterations take " + percent(by) +
-          " longer than at all-max though computations take what is planned: plans that leave " +
-          percent(reserve) + " in reserve are made");
+          " longer than at all-max although computations take as long as planned: plans with a "
+          "reserve of " +
+          percent(reserve) + " are computed");
   request_plans(*profile, blocking_power, now);
 }
 
@@ -380,7 +381,7 @@ void Job::State::hold(std::int64_t iterations, Seconds now, const std::string& w
   retry_at = collector.newest() + iterations;
   add_event(JobEvent::Level::kWarning, now,
             why + ": all-max until iteration " + std::to_string(*retry_at) +
-                ", or until another objective is set");
+                ", or until the objective changes");
   effects.save = true;
   deploy_all_max();
 }
@@ -432,9 +433,10 @@ bool Job::State::learn_late_clocks(double by, Seconds now) {
   late_clocks.learn(learned);
   const auto milliseconds = [](Seconds time) { return shortest(1e3 * time.value, 1) + " ms"; };
   add_event(JobEvent::Level::kWarning, now,
-            "iterations take " + percent(by) + " longer than at all-max, as clocks come about " +
-                milliseconds(*latency) + " late: plans that count " + milliseconds(learned) +
-                " are made (harpe switch-latency --table measures it)");
+            "iterations take " + percent(by) +
+                " longer than at all-max, because clocks change about " + milliseconds(*latency) +
+                " late: plans for a latency of " + milliseconds(learned) +
+                " are computed (harpe switch-latency --table measures it)");
   request_plans(*profile, blocking_power, now);
   return true;
 }

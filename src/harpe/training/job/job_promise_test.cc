@@ -125,7 +125,7 @@ TEST(Promise, ASlowerGradientExchangeIsNoReasonToMeasure) {
     played.training.stall = [=](std::int64_t) { return Seconds{slower}; };
     const Spent spent = run(played, 200);
     EXPECT_EQ(spent.profiling, 0);
-    EXPECT_EQ(played.events("other plans are made"), 0);
+    EXPECT_EQ(played.events("new plans are computed"), 0);
     EXPECT_GT(spent.planned, 180);
     EXPECT_NEAR(played.job.status().all_max_time.value, played.training.last().all_max_time.value,
                 0.01 * played.training.last().all_max_time.value);
@@ -150,7 +150,7 @@ TEST(Promise, StallsCostNoMeasurementAndNoPlan) {
     EXPECT_LE(spent.profiling, usual * 6 / 5);
     EXPECT_GT(spent.planned, spent.all * 9 / 10);
     EXPECT_EQ(stalled.events("profiling is done"), 1);
-    EXPECT_EQ(stalled.events("other plans are made"), 0);
+    EXPECT_EQ(stalled.events("new plans are computed"), 0);
     EXPECT_EQ(stalled.events("", JobEvent::Level::kWarning), 0);
     EXPECT_GT(stalled.job.status().stalls, 80);
     EXPECT_LT(stalled.slowdown(2000), kTolerance);

@@ -464,14 +464,14 @@ void Job::State::go_on(JobPhase stored, Seconds now) {
       if (auto kept = kept_profiling()) {
         resume_profiling(*std::move(kept), now, "the server has started again");
       } else {
-        start_profiling({}, now, "what was measured is lost");
+        start_profiling({}, now, "its measurements are lost");
       }
       break;
     case JobPhase::kCharacterizing:
       if (profile && !blocking_power.empty()) {
         request_plans(*profile, blocking_power, now);
       } else {
-        start_profiling({}, now, "what was measured is lost");
+        start_profiling({}, now, "its measurements are lost");
       }
       break;
     case JobPhase::kRunning:

@@ -93,7 +93,7 @@ bool Job::State::review_stages(Seconds now) {
     }
     end_settling();
     if (measure_unsteady(now)) return true;
-    deploy_choice(now, "at all-max, stages take what is planned for them");
+    deploy_choice(now, "at all-max, stages take as long as in the profile");
     return true;
   }
   guard.forget_since(since);
@@ -114,7 +114,7 @@ bool Job::State::settle_stages(const std::vector<SlowStage>& off, Seconds now,
       if (may_be_unsteady(0, slow.stage)) begun.doubted.push_back(slow);
     if (deployments.back().purpose == StageAssignment::Purpose::kPlan) {
       add_event(JobEvent::Level::kInfo, now,
-                why + ": all run at all-max for some iterations, to see what it takes there");
+                why + ": all stages run at all-max for some iterations, to measure it there");
       deploy_all_max();
     }
     begun.from = newest_from();
@@ -159,9 +159,8 @@ bool Job::State::measure_unsteady(Seconds now) {
   const bool is_faster = unsteady->faster;
   const std::string where =
       unsteady->pipeline ? " of pipeline " + std::to_string(*unsteady->pipeline) : "";
-  const std::string why = "stage " + std::to_string(stage) + where + " is " +
-                          (is_faster ? "faster" : "slow") +
-                          " by its plan and not at all-max, again and again";
+  const std::string why = "stage " + std::to_string(stage) + where + " is repeatedly " +
+                          (is_faster ? "faster" : "slower") + " than its plan, but not at all-max";
   findings.clear();
   if (may_profile()) {
     start_profiling({stage}, now, why);
@@ -169,16 +168,17 @@ bool Job::State::measure_unsteady(Seconds now) {
   }
   if (!is_faster) {
     const bool says_latency = spec.switch_latency.longest() > Seconds{0};
-    roll_back(now, why + ", as where clocks change late" +
-                       (says_latency ? "r than switch_latency_s says"
-                                     : ", and the job says no switch_latency_s") +
-                       " (harpe switch-latency --table)");
+    roll_back(now,
+              why +
+                  (says_latency ? "; clocks may change later than switch_latency_s"
+                                : "; clocks may change late, and the job has no switch_latency_s") +
+                  " (harpe switch-latency --table measures it)");
     return true;
   }
   // A faster stage keeps the promise of the plan.
   faster_from = newest + kChangesWithin;
   add_event(JobEvent::Level::kInfo, now,
-            why + ": left at that until iteration " + std::to_string(faster_from));
+            why + ": not examined again before iteration " + std::to_string(faster_from));
   return false;
 }
 
@@ -213,7 +213,7 @@ bool Job::State::note_rescaling(const StageCosts& costs, Seconds now, const std:
     return true;
   }
   rescalings.clear();
-  hold(pause_after(holds++), now, why + ", again and again");
+  hold(pause_after(holds++), now, why + ", repeatedly");
   return false;
 }
 
@@ -269,7 +269,7 @@ void Job::State::rescale(const StageCosts& costs, Seconds now, const std::string
   refresh_factors();
   // The former profile explained the iterations at all-max.
   forget_all_max();
-  add_event(JobEvent::Level::kInfo, now, why + ": other plans are made");
+  add_event(JobEvent::Level::kInfo, now, why + ": new plans are computed");
   request_plans(profile->with_entries(std::move(entries)), blocking_power, now);
 }
 

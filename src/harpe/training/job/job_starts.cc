@@ -152,8 +152,8 @@ Result<Gathering*> Job::State::gathering_of(const RankRegistration& registration
   const State* const other = proposed(wanted);
   if (wanted != specification && other == nullptr) {
     return Error::of(ErrorCode::kNotFound,
-                     "the job has another specification than this rank trains: register the job "
-                     "with it first");
+                     "the specification of the job is not that of this rank: register the job "
+                     "with the new specification first");
   }
   if (gatherings.size() >= kMostGatherings) {
     gatherings.erase(std::ranges::min_element(gatherings, {}, &Gathering::heard));
@@ -161,8 +161,8 @@ Result<Gathering*> Job::State::gathering_of(const RankRegistration& registration
   const JobSpec& trained = other == nullptr ? spec : other->spec;
   add_event_of_others(JobEvent::Level::kInfo, now,
                       "ranks of another start of training (run " + quoted(registration.run) +
-                          ") are there: they take over from run " + quoted(ranks.run()) +
-                          " once they are more than half, or the others are silent");
+                          ") have registered: they take over from run " + quoted(ranks.run()) +
+                          " once they are more than half of the ranks, or the others send nothing");
   return &gatherings.emplace_back(
       Gathering{.specification = wanted,
                 .ranks = RankBook(trained.shape, kSilence, !trained.observe),
@@ -186,7 +186,7 @@ void Job::State::ranks_complete(Seconds now) {
   if (plans) {
     if (loses_clocks() || !stages_to_measure(*profile).empty())
       return plan_anew(JobEvent::Level::kWarning, now,
-                       "GPUs have other clocks than the plans there were");
+                       "GPUs do not support all clocks of the plans");
     if (fit_to_client(now)) return;
     phase = Running{};
     if (retry_at) return deploy_all_max();
@@ -200,7 +200,7 @@ void Job::State::ranks_complete(Seconds now) {
     if (measured[stage].empty()) unknown.push_back(static_cast<int>(stage));
   const bool is_new = measured.empty() || unknown.size() == measured.size();
   start_profiling(is_new ? std::vector<int>() : unknown, now,
-                  is_new ? "nothing is known of this job yet" : "its instructions are new");
+                  is_new ? "the job has no profile yet" : "its instructions are new");
 }
 
 /// Replaces the ranks by the ranks of a new start of training, which counts iterations from 0.
@@ -232,7 +232,7 @@ void Job::State::started_again(RankBook book, Seconds now) {
   watched_pipelines.clear();
   if (!declared_stragglers.empty()) {
     add_event(JobEvent::Level::kInfo, now,
-              "stragglers that were declared before training started again are forgotten");
+              "stragglers declared before training started again no longer count");
     declared_stragglers.clear();
   }
   phase = Registering{.interrupted = kept_profiling()};
@@ -357,7 +357,7 @@ Result<RankEntry> Job::gather(const RankRegistration& registration, Seconds now)
                      .why = "another start of training (run " + quoted(s.ranks.run()) +
                             ") holds the job; this one takes over once more than half of its " +
                             std::to_string(all) +
-                            " ranks are there, or the others are silent for " +
+                            " ranks have registered, or the others send nothing for " +
                             std::to_string(static_cast<int>(kSilence.value)) + " s"};
   }
   RankBook book = std::move(gathering.ranks);
@@ -393,7 +393,7 @@ Job::Proposed Job::propose(Job next, Seconds now) {
   s.add_event_of_others(
       JobEvent::Level::kInfo, now,
       "another specification was registered: it takes over once more than half of its "
-      "ranks are there, or the others are silent");
+      "ranks have registered, or the others send nothing");
   return Proposed::kGathers;
 }
 
@@ -440,7 +440,7 @@ void Job::State::succeed(State& before, Seconds now) {
   if (pace && pace->pause) ask_to_pause(now);
   pace_logged = before.pace_logged;
 
-  std::string kept = "it is measured anew";
+  std::string kept = "it is measured again";
   if (same_pipeline(spec, before.spec) && same_given_costs(spec, before.spec)) {
     if (before.profile) take_profile(*before.profile, before.blocking_power);
     measured = before.measured;
@@ -461,13 +461,13 @@ void Job::State::succeed(State& before, Seconds now) {
       plans_due = profile.has_value();
     }
     const bool is_measured = profile || !measured.empty() || kept_profiling();
-    if (is_measured) kept = plans ? "its profile and plans stay" : "what was measured stays";
+    if (is_measured) kept = plans ? "its profile and plans stay" : "its measurements stay";
   } else if (!spec.profile && spec.blocking_power == before.spec.blocking_power) {
     inherit_measured(before);
     if (plans_due) {
-      kept = "its profile stays, and plans are made anew";
+      kept = "its profile stays, and new plans are computed";
     } else if (!measured.empty()) {
-      kept = "stages with other instructions are measured anew";
+      kept = "stages whose instructions changed are measured again";
     }
   }
   add_event(JobEvent::Level::kInfo, now, "the job has another specification: " + kept);

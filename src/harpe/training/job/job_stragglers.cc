@@ -183,7 +183,7 @@ void Job::State::review(Seconds now) {
   if (probe() != nullptr) return;  // all run at all-max anyway
   if (review_stages(now) || measure_unsteady(now)) return;
   if (!std::exchange(review_due, false)) return;
-  std::string why = "stragglers have healed";
+  std::string why = "stragglers have recovered";
   if (!detector.workers().empty()) {
     const SlowWorker& worst = detector.workers().front();
     const auto stages =
@@ -202,8 +202,8 @@ void Job::State::review(Seconds now) {
   ask_for_own_plans();
   if (const WatchedPipeline* one = unseen_outside()) {
     begin_probe(false, now,
-                "whether pipeline " + std::to_string(one->slow.pipeline) +
-                    " is as slow as declared is seen at all-max");
+                "pipeline " + std::to_string(one->slow.pipeline) +
+                    " is measured at all-max, to check its declared factor");
     // A probe that cannot begin now, such as before a pause, begins as soon as it can.
     if (probe() == nullptr) next_probe = std::min(next_probe, collector.newest());
   }

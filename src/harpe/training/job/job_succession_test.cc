@@ -159,7 +159,7 @@ TEST(Succession, OtherMicroBatchesKeepTheProfileAndGetOtherPlans) {
   Next next(planned, spec);
   next.enter_all();
   EXPECT_EQ(planned.job.phase(), JobPhase::kCharacterizing);
-  EXPECT_TRUE(next.said("plans are made anew"));
+  EXPECT_TRUE(next.said("new plans are computed"));
   EXPECT_EQ(profile_csv(planned.job.profile()), profile);
   EXPECT_TRUE(next.training.run_until(
       planned.job, [&] { return planned.job.phase() == JobPhase::kRunning; }, 20));
