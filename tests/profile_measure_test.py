@@ -120,7 +120,7 @@ class ProfileMeasureTest(unittest.TestCase):
         self.environment["TRAINER_SWITCH_LATENCY_S"] = "0"
         run = self.measure(*QUICKLY, training=shell)
         self.assertEqual((run.returncode, run.stdout), (3, "trained\n"), run.stderr)
-        self.assertIn("goes on at all-max", run.stderr)
+        self.assertIn("training continues at all-max", run.stderr)
         self.assertIn("next: harpe plan --profile ", run.stderr)
         self.assertIn("note: profile.latency.csv was there before; harpe plan takes clocks to be as late as it says", run.stderr)
         self.assertEqual(self.files(), ["profile.csv", "profile.latency.csv"])

@@ -208,7 +208,7 @@ class Offered(Carbon):
         training.start()
         decision = self.until(lambda: self.good("GET", "/v1/jobs/gpt3/carbon")["decision"])
         self.assertEqual(decision["mode"], "static")
-        self.assertIn("has not answered yet", decision["why"])
+        self.assertIn("has not responded yet", decision["why"])
         training.join(30)
         self.assertEqual(training.errors, [])
         begun = time.monotonic()

@@ -77,7 +77,7 @@ class Outage:
                                "number_of_gpus": 1, "gpu_model": "A40"})
         self.take_store()
         for _ in range(3):
-            self.assertIn("the same again is harmless", self.refused_by_store("POST", job + "/trials"))
+            self.assertIn("repeating the request is harmless", self.refused_by_store("POST", job + "/trials"))
         self.give_store_back()
         self.wait_for(lambda: self.good("GET", "/health")["status"] == "ok")
         self.assertEqual(self.good("POST", job + "/trials")["trial_number"], 1)
@@ -93,7 +93,7 @@ class Outage:
 
         self.take_store()
         # A change that cannot be stored is made, and the response says that it is not stored.
-        self.assertIn("could not be stored", self.refused_by_store("PUT", "/v1/jobs/j/stragglers/1", {"factor": 1.3}))
+        self.assertIn("is not stored yet", self.refused_by_store("PUT", "/v1/jobs/j/stragglers/1", {"factor": 1.3}))
         self.assertEqual(self.good("GET", "/health")["status"], "degraded")
         self.assertEqual(self.good("GET", "/health")["store"], "failing")
         self.refused_by_store("PUT", "/v1/jobs/j/objective", {"slowdown": 0.02})
@@ -190,7 +190,7 @@ class DatabaseAway(Outage, ServerTest):
             line = server.stderr.readline()
             self.assertTrue(line, "the server ended: " + said)
             said += line
-        self.assertIn("the database is there", said)
+        self.assertIn("the database is reachable", said)
         self.assertEqual(self.ask_waiting("GET", "/health").status, 200)
 
     def test_a_server_ends_at_once_while_it_connects_to_a_database_that_does_not_answer(self):

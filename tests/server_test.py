@@ -176,7 +176,7 @@ class Crashes(ServerTest):
     def test_it_ends_in_order_when_its_terminal_closes_and_opens_its_log_anew_otherwise(self):
         child, terminal = self.in_a_terminal()
         os.kill(child, signal.SIGHUP)
-        self.wait_for(lambda: "log opened anew" in self.log_text())
+        self.wait_for(lambda: "log file reopened" in self.log_text())
         os.close(terminal)
         ended = []
         self.wait_for(lambda: ended.append(self.end_of(child)) or ended[-1] is not None)
@@ -186,9 +186,9 @@ class Crashes(ServerTest):
     def test_with_nohup_it_outlives_its_terminal(self):
         child, terminal = self.in_a_terminal(signal.SIG_IGN)
         os.close(terminal)
-        self.wait_for(lambda: "log opened anew" in self.log_text())
+        self.wait_for(lambda: "log file reopened" in self.log_text())
         os.kill(child, signal.SIGHUP)
-        self.wait_for(lambda: self.log_text().count("log opened anew") == 2)
+        self.wait_for(lambda: self.log_text().count("log file reopened") == 2)
         self.assertIsNone(self.end_of(child))
 
     def test_a_second_server_on_one_file_is_refused(self):
@@ -403,7 +403,7 @@ class Room(ServerTest):
             self.assertTrue(held[-1].recv(65536).startswith(b"HTTP/1.1 200 "))
         refused = self.ask("GET", "/v1/jobs")
         self.assertEqual((refused.status, refused.headers["Retry-After"]), (503, "5"))
-        self.assertIn("as many connections as this server", refused.json()["error"]["message"])
+        self.assertIn("its maximum number of connections", refused.json()["error"]["message"])
         self.assertIn("--connections", (self.folder / "log").read_text())
         # Its health can be read all the time.
         for _ in range(5):

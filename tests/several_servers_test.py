@@ -300,7 +300,7 @@ class SeveralServers(unittest.TestCase):
             self.assertEqual([one["pipeline"] for one in status["stragglers"]], [0])
             self.assertEqual(status["objective"], {"slowdown": 0.04})
             self.assertEqual(status["epoch"], epoch + 1)
-        a.wait_for(lambda: "is let go" in a.log())
+        a.wait_for(lambda: "is released" in a.log())
 
     def test_a_server_that_is_started_again_responds_within_a_second(self):
         a = self.node()  # with a lease of 10 s

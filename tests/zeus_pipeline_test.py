@@ -170,7 +170,7 @@ class HarpesServer(Training):
         self.start()
         for error in self.train("just some words"):
             self.assertIn("400", error)
-            self.assertIn("job_metadata must say which plan to use", error)
+            self.assertIn("job_metadata must name the plan to use", error)
 
 
 class ZeussServer(Training):

@@ -182,12 +182,12 @@ class Attached:
         debugging."""
         if is_first_rank():
             print(
-                f"harpe: training goes on without Harpe: {error}. Correct that, and start training "
-                "again; what other ranks say, Python's logger 'harpe' has at level DEBUG",
+                f"harpe: training continues without Harpe: {error}. Correct this and start training "
+                "again. Python's logger 'harpe' has the messages of other ranks at level DEBUG",
                 file=sys.stderr,
             )
         else:
-            logging.getLogger("harpe").debug("training goes on without Harpe: %s", error)
+            logging.getLogger("harpe").debug("training continues without Harpe: %s", error)
 
     # --- The fields of the job --------------------------------------------------------------------
 

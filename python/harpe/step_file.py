@@ -67,7 +67,7 @@ class StepFile:
     def _give_up(self, error: OSError) -> None:
         self.close()
         warnings.warn(
-            f"training steps cannot be told to harpe run: {error}; training goes on",
+            f"training steps cannot be reported to harpe run: {error}; training continues",
             RuntimeWarning,
             stacklevel=3,
         )

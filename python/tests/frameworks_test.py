@@ -406,7 +406,7 @@ def test_a_job_of_megatrons_that_is_wrong_is_told_once_and_trains_on(
     for _ in range(3):
         module.forward_backward_no_pipelining(model=Chunk(), num_microbatches=2)
     assert module.ran == ["F", "B"] * 6
-    assert capsys.readouterr().err.count("training goes on without Harpe") == 1
+    assert capsys.readouterr().err.count("training continues without Harpe") == 1
     assert attached.client is None
     attached.detach()
 

@@ -61,7 +61,7 @@ def test_training_goes_on_where_the_file_is_gone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HARPE_STEPS", str(tmp_path / "none"))
-    with pytest.warns(RuntimeWarning, match="training goes on"):
+    with pytest.warns(RuntimeWarning, match="training continues"):
         steps = harpe.StepFile()
     train(steps)
     assert not (tmp_path / "none").exists()

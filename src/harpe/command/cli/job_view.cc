@@ -50,7 +50,7 @@ void add_stragglers(const Json& status, std::string& view) {
     if (const std::string until = time_text(one, "until"); !until.empty())
       view += " until " + until;
     if (const auto seen = number_in(one, "seen"))
-      view += "; at all-max it takes " + shortest(*seen, 2) + " times what a healthy one takes";
+      view += "; at all-max it takes " + shortest(*seen, 2) + " times as long as a healthy one";
     view += '\n';
   }
   for (const Json& one : member(status, "slow_stages")) {
@@ -326,7 +326,7 @@ std::string job_view(std::string_view given, bool coloured) {
   if (const auto unset = number_in(status, "ranks_not_set"); unset && *unset > 0) {
     view += "  clocks      " +
             painted("not set on " + counted(static_cast<std::size_t>(*unset), "rank") +
-                        ": no agent is there, or it refuses them",
+                        ": their agents are absent or refuse them",
                     Paint::kRed, coloured) +
             "\n";
   }

@@ -192,7 +192,7 @@ TEST(JobView, ShowsWhatIsDeclaredBesideWhatIsSeen) {
             {"pipeline": 2, "factor": 1.2, "until": null, "detected": false, "seen": null}]})",
       false);
   for (const char* part : {"pipeline 1, 1.4 times slower, declared until 2027-01-15 ",
-                           "; at all-max it takes 1.01 times what a healthy one takes\n",
+                           "; at all-max it takes 1.01 times as long as a healthy one\n",
                            "pipeline 2, 1.2 times slower, declared\n"}) {
     EXPECT_NE(view.find(part), std::string::npos) << part << "\n" << view;
   }

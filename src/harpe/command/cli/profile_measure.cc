@@ -326,7 +326,7 @@ Result<Outcome> MeasureRun::run(const std::vector<std::string>& command) {
       seen = conclude(server);
       const bool as_is = arguments_.server.profiling.as_is;
       if (seen.ok() && !arguments_.stop)
-        say(as_is ? "the training goes on" : "the training goes on at all-max");
+        say(as_is ? "training continues" : "training continues at all-max");
     }
     const Status runs = own->check();
     // A server that runs but responds late on a busy machine is tried again.

@@ -190,7 +190,7 @@ CarbonDecision CarbonController::decide(const ControlledJob& job, const Intensit
                                                : std::max(state_.deadline, job.now + Seconds{1});
   at.outlook = outlook_of(reading, job.now, until);
   if (reading.forecast && reading.identity.kind != state_.kind) {
-    at.outlook = {.why_not = "the source's kind of intensity is not that with which control began"};
+    at.outlook = {.why_not = "the source's kind of intensity has changed since control began"};
   }
   CarbonDecision decision{.valid_until = job.now + Seconds{kUsualStep}};
   if (at.outlook.may_control) {
@@ -218,8 +218,8 @@ CarbonDecision CarbonController::by_deadline(const Situation& at, CarbonDecision
     decision.mode = Mode::kFastest;
     const std::string deadline = "the deadline " + at_text(state_.deadline);
     decision.why = earliest > state_.deadline ? deadline + " cannot be met: ready at " +
-                                                    at_text(earliest) + " at the fastest"
-                                              : deadline + " is near: as fast as it can";
+                                                    at_text(earliest) + " at full speed"
+                                              : deadline + " is near: full speed";
     return steady(at, std::move(decision));
   }
   if (!at.outlook.may_control) {

@@ -87,7 +87,7 @@ TEST(CarbonController, SaysThatNothingIsToBeGainedOnAFlatGrid) {
   CarbonController controller(terms_of(16, 1.5, true), {});
   const auto flat = controller.decide(job_at(0, 0), reading_testing({300}, Seconds{kControlStart}));
   EXPECT_EQ(flat.mode, Mode::kNothingToGain);
-  EXPECT_THAT(flat.why, HasSubstr("nothing to be gained"));
+  EXPECT_THAT(flat.why, HasSubstr("nothing to gain"));
   ASSERT_TRUE(flat.gain().has_value());
   EXPECT_LT(*flat.gain(), CarbonController::kLeastGain);
   EXPECT_TRUE(flat.iteration_time.has_value());

@@ -187,7 +187,7 @@ CarbonDecision CarbonController::by_plan(const Situation& at, CarbonDecision dec
   const auto gain = decision.gain();
   if (is_whole && gain && *gain < kLeastGain && !state_.is_paused) {
     decision.mode = CarbonDecision::Mode::kNothingToGain;
-    decision.why += ", nothing to be gained";
+    decision.why += ", with nothing to gain";
     return steady(at, std::move(decision));
   }
   return first_of(at, *plan, seen.resumes, std::move(decision));
@@ -269,8 +269,8 @@ CarbonDecision CarbonController::without_end(Situation& at, CarbonDecision decis
   decision.in_time = behind <= *terms_.slack + kRounding;
   if (!decision.in_time) {
     decision.mode = Mode::kFastest;
-    decision.why = hours_text(behind) + " behind, of " + hours_text(*terms_.slack) +
-                   " that it may be: as fast as it can";
+    decision.why =
+        hours_text(behind) + " behind, of " + hours_text(*terms_.slack) + " allowed: full speed";
     at.needed = std::numeric_limits<double>::infinity();
     return steady(at, std::move(decision));
   }

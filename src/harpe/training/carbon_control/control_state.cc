@@ -66,7 +66,7 @@ void read_state(Fields& fields, Diagnostics& diagnostics, ControlState& state) {
   read_number(fields, "done_at_begin", -kMostDone, kMostDone, state.done_at_begin);
   state.source = fields.text("source").value_or("");
   const auto kind = carbon::kind_of_word(fields.text("kind").value_or("unstated"));
-  if (!kind) fields.error("kind", "is no kind of intensity");
+  if (!kind) fields.error("kind", "is not a kind of intensity");
   state.kind = kind.value_or(IntensityKind::kUnstated);
   state.pauses_ignored = fields.boolean("pauses_ignored").value_or(false);
   state.is_paused = fields.boolean("paused").value_or(false);

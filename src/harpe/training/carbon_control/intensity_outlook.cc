@@ -170,14 +170,14 @@ std::string why_no_control(const IntensityReading& reading, Seconds now) {
   }
   const auto age = now - Seconds{static_cast<double>(forecast->issued_at.since_1970)};
   if (age > kOldestForecast || age < Seconds{0} - kOldestForecast) {
-    return "the forecast of " + reading.identity.name() + " is of another time: made at " +
+    return "the forecast of " + reading.identity.name() + " is for another time: made at " +
            carbon::utc_text(forecast->issued_at) + because;
   }
   const carbon::IntensitySeries& series = forecast->expected;
   const Seconds start{static_cast<double>(series.start.since_1970)};
   const Seconds end{static_cast<double>(series.end().since_1970)};
   if (now < start || now >= end) {
-    return "the forecast of " + reading.identity.name() + " does not tell of now" + because;
+    return "the forecast of " + reading.identity.name() + " does not cover the present" + because;
   }
   return {};
 }

@@ -92,7 +92,8 @@ TEST(IntensityOutlook, TellsWhatDecisionsGoBy) {
   const auto outlook = outlook_of(reading, Seconds{kStart + 3600}, Seconds{kStart + 7200});
   EXPECT_EQ(outlook.present.grams_per_kwh, 200);
   EXPECT_FALSE(present_intensity(reading, Seconds{kStart + 7200}));
-  EXPECT_THAT(why_no_control(reading, Seconds{kStart + 7200}), HasSubstr("does not tell of now"));
+  EXPECT_THAT(why_no_control(reading, Seconds{kStart + 7200}),
+              HasSubstr("does not cover the present"));
 }
 
 TEST(IntensityOutlook, WhatWasFetchedLastAges) {
@@ -207,7 +208,7 @@ TEST(IntensityOutlook, IsNoneOfAForecastOfAnotherTime) {
   EXPECT_FALSE(at(-1000).may_control);
   EXPECT_FALSE(at(1e6).may_control);
   EXPECT_THAT(outlook_of(reading_of({1}), Seconds{kStart + 3600}, Seconds{kStart + 7200}).why_not,
-              HasSubstr("does not tell of now"));
+              HasSubstr("does not cover the present"));
 }
 
 }  // namespace

@@ -47,7 +47,7 @@ RankAssignment of_rank(const StageAssignment& assignment, std::size_t instructio
 }  // namespace
 
 Status AssignmentBook::add(const StageAssignment& assignment) {
-  if (assignment.version == 0) return Error::invalid("an assignment of version 0 means none");
+  if (assignment.version == 0) return Error::invalid("an assignment cannot have version 0");
   if (assignment.clocks.size() != 1 && assignment.clocks.size() != instructions_) {
     return Error::invalid("an assignment of version " + std::to_string(assignment.version) +
                           " has " + std::to_string(assignment.clocks.size()) +
@@ -60,7 +60,7 @@ Status AssignmentBook::add(const StageAssignment& assignment) {
   }
   if (!assignment.knobs.empty() && assignment.knobs.size() != assignment.clocks.size()) {
     return Error::invalid("an assignment of version " + std::to_string(assignment.version) +
-                          " has other knobs than clocks");
+                          " has settings other than clocks");
   }
   if (!assignments_.empty() && assignment.epoch < assignments_.back().epoch) return ok_status();
   const auto age = [](const StageAssignment& one) { return std::pair(one.epoch, one.version); };

@@ -17,7 +17,7 @@ const char* reason_of(node::ClockOutcome outcome) {
     case node::ClockOutcome::kNotAllowed:
       return "the agent's policy does not allow it (clocks_mhz in its policy file)";
     case node::ClockOutcome::kNotSupported:
-      return "this GPU or its driver cannot do that";
+      return "this GPU or its driver does not support it";
     case node::ClockOutcome::kFailed:
       return "the driver, or the agent's files, failed: see the agent's log";
     case node::ClockOutcome::kDryRun:
@@ -137,7 +137,7 @@ void ClockLink::lost(const Error& error) {
   if (!told_away_ && (options_.logs_for_node || !is_of_node)) {
     told_away_ = true;
     log_("clocks cannot be set: " + error.text() +
-         "; training goes on at the clocks the GPU has, and this is tried again");
+         "; training continues at the present clocks, and Harpe tries again");
   }
   const double doubled = options_.first_retry.value * std::exp2(std::min(failures_++, 20));
   next_ = clock_.now() + Seconds{std::min(doubled, options_.longest_retry.value)};
@@ -168,7 +168,7 @@ void ClockLink::look() {
   const Instant now = clock_.now();
   const node::ClockChannel* channel = channels_.newest();
   if (channel != nullptr && !channel->connected()) {
-    lost(Error::of(ErrorCode::kUnavailable, "the agent has gone"));
+    lost(Error::of(ErrorCode::kUnavailable, "the agent has closed the connection"));
     channel = nullptr;
   }
   if (channel == nullptr) {

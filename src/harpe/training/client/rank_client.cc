@@ -129,7 +129,7 @@ constexpr std::size_t kCallReader = 1;      // index in the assignments, if a st
 constexpr Megahertz kFree{0};               // removes the lock
 constexpr Seconds kClockInterval{0.05};     // between readings of the clock
 constexpr const char* kNoLabels =
-    "the plan has labels, such as kernel schedules, and training does not ask for them "
+    "the plan has labels, such as kernel schedules, but training does not read them "
     "(RankClient::label): it runs at all-max";
 /// Longest wait of reports for times of a stream, such as while a device loads its first kernels.
 constexpr Seconds kLongestWait{60};
@@ -567,11 +567,11 @@ class ActiveClient final : public RankClient {
   void note_unexpected(bool is_known) noexcept {
     count(is_known ? counted_.unexpected : counted_.unknown);
     if (std::exchange(told_unexpected_, true)) return;
-    reporter_->say(is_known
-                       ? "training runs instructions in another order than its schedule says; each "
-                         "gets the clock of its own entry, but the plan is made for the schedule"
-                       : "training runs an instruction that its schedule does not have; it gets no "
-                         "clock of the plan");
+    reporter_->say(
+        is_known
+            ? "training runs instructions in an order that differs from its schedule; each gets "
+              "the clock of its own entry, but the plan is optimal only for the schedule"
+            : "training runs an instruction that its schedule lacks; the plan has no clock for it");
   }
 
   std::function<void(const std::string&)> log_;
@@ -614,7 +614,7 @@ Result<std::unique_ptr<RankClient>> RankClient::start(RankClientOptions options)
   }
   if (options.server.empty()) {
     if (is_first_of_node()) {
-      options.log("no server is given (HARPE_SERVER): training goes on without Harpe");
+      options.log("no server is given (HARPE_SERVER): training runs without Harpe");
     }
     return std::unique_ptr<RankClient>(std::make_unique<IdleClient>());
   }

@@ -131,7 +131,7 @@ class KnobsTest : public ::testing::Test {
     const MutexLock lock(mutex_);
     std::vector<std::string> others = log_;
     std::erase_if(others, [](const std::string& text) {
-      return text.find("clocks follow training's calls") < text.size();
+      return text.find("clocks follow the calls of training") < text.size();
     });
     return others;
   }
@@ -231,7 +231,7 @@ TEST_F(KnobsTest, LabelsAreForTrainingThatAsks) {
   };
   run(0);
   run(1);
-  EXPECT_TRUE(is_logged("training does not ask for them"));
+  EXPECT_TRUE(is_logged("training does not read them"));
   EXPECT_EQ(client_->counts().version, 0);
   EXPECT_STREQ(client_->label(), "") << "it runs at all-max";
   EXPECT_EQ(locked(ClockDomain::kGraphics), std::nullopt);

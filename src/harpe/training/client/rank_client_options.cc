@@ -159,7 +159,7 @@ void complete_coordinates(RankClientOptions& options, const Variables& variables
     options.coordinates = RankCoordinates{};
   } else {
     diagnostics.add(
-        "this rank's coordinates are not given: give them, or HARPE_DATA_RANK, "
+        "this rank's coordinates are missing: give them, or HARPE_DATA_RANK, "
         "HARPE_STAGE_RANK and HARPE_TENSOR_RANK, or RANK");
   }
 }

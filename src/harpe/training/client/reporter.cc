@@ -461,8 +461,8 @@ IterationReport Reporter::report_of(const IterationRecord& record) {
 void Reporter::tell_of_streams() {
   if (!by_calls_ || std::exchange(told_calls_, true) || !StreamLibrary::find().ok()) return;
   parts_.log(
-      "this process uses a GPU's library, but clocks follow training's calls: where those only put "
-      "work into a stream, say which one (follow_stream), or clocks come too early");
+      "this process uses a GPU library, but clocks follow the calls of training: if these calls "
+      "only queue work in a stream, name the stream (follow_stream), or clocks change too early");
 }
 
 void Reporter::report(const IterationRecord& record) {

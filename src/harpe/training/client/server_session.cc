@@ -294,7 +294,7 @@ void ServerSession::rank_answered(const net::HttpResult& response) {
   const auto read = parse_rank_response(response.body);
   if (!read.ok()) {
     log_.write("assignments",
-               "the server sent assignments that cannot be read: " + read.error().text());
+               "the assignments from the server cannot be read: " + read.error().text());
   } else {
     RankRegistration& mine = options_.registration;
     if (read->incarnation != mine.incarnation) {
@@ -348,7 +348,7 @@ bool ServerSession::take(const std::string& text) {
   const auto response = parse_rank_response(text);
   if (!response.ok()) {
     log_.write("assignments",
-               "the server sent assignments that cannot be read: " + response.error().text());
+               "the assignments from the server cannot be read: " + response.error().text());
     return true;
   }
   if (!response->incarnation.empty() &&
@@ -357,8 +357,8 @@ bool ServerSession::take(const std::string& text) {
     return false;
   }
   if (!response->energy_refused.empty()) {
-    log_.write("energy", "the server counts what this GPU reports as not measured: " +
-                             response->energy_refused);
+    log_.write("energy",
+               "the server ignores the energy that this GPU reports: " + response->energy_refused);
   }
   take_assignments(*response);
   return true;
@@ -389,10 +389,10 @@ bool ServerSession::lost_registration(const net::HttpResult& response, const std
         const bool is_long = ++gathered_ > kShortGatherings;
         retry_.wait_until(clock_.now() + (is_long ? kLongGathering : kGathering));
         retry_.succeed();
-        log_.write("place", "this rank waits for its place: " + error_message(response));
+        log_.write("place", "this rank waits until it can register: " + error_message(response));
       } else if (retry_.failures() > 6) {
         // The previous process may have ended only just now.
-        log_.write("place", "this rank's place is not to be had: " + error_message(response));
+        log_.write("place", "this rank cannot register yet: " + error_message(response));
       }
       return true;
     default:
@@ -420,15 +420,15 @@ void ServerSession::confirmed() {
 void ServerSession::failed(const net::HttpResult& response, const std::string& what) {
   retry_.fail(clock_.now());
   log_.write("away", "cannot " + what + ": " + error_message(response) +
-                         "; training goes on, at free clocks after " +
-                         shortest(options_.patience.value) + " s, and this is tried again");
+                         "; training continues, at free clocks after " +
+                         shortest(options_.patience.value) + " s, and Harpe tries again");
 }
 
 void ServerSession::refused(const net::HttpResult& response, const std::string& what) {
   retry_.wait_until(clock_.now() + kPersonsRetry);
   log_.write("refused", what + ": " + error_message(response) +
-                            "; training goes on, at free clocks after " +
-                            shortest(options_.patience.value) + " s, and this is tried again");
+                            "; training continues, at free clocks after " +
+                            shortest(options_.patience.value) + " s, and Harpe tries again");
 }
 
 }  // namespace harpe::training

@@ -159,8 +159,8 @@ class StreamFollower::Follow {
     const int code = shared_->error;
     if (code == 0 || std::exchange(told_fault_, true)) return;
     heard([&](const Listener& listener) {
-      listener.log("the GPU's stream cannot be followed any more: " + library().words(code) +
-                   "; training goes on, clocks follow its calls, nothing is reported");
+      listener.log("the GPU's stream can no longer be followed: " + library().words(code) +
+                   "; training continues, clocks follow its calls, and nothing is reported");
     });
   }
 

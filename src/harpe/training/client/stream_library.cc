@@ -39,7 +39,7 @@ Result<StreamLibrary> StreamLibrary::find() {
   if (library.handle_ == nullptr) {
     return Error::of(ErrorCode::kNotFound,
                      "this process uses neither CUDA (libcuda.so.1) nor HIP (libamdhip64.so), so "
-                     "that there is no stream to follow");
+                     "there is no stream to follow");
   }
   library.find(library.get_context_, "cuCtxGetCurrent", nullptr);
   library.find(library.set_context_, "cuCtxSetCurrent", nullptr);

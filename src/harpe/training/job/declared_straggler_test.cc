@@ -233,6 +233,20 @@ TEST(DeclaredStraggler, IsDoubtedAsSoonAsReportsThatWereMissingForLongAreThere) 
   EXPECT_EQ(played.warnings("is declared to be"), 1);
 }
 
+/// The wait for the next probe grows only if probes show nothing although they are reported.
+TEST(DeclaredStraggler, IsDoubtedSoonAfterProbesWhoseReportsWereLost) {
+  Declared played(0.002);
+  played.declare(1.4);
+  for (int i = 0; i < 60; ++i) {
+    played.training.run(played.job, 1);
+    const auto& last = played.training.last();
+    if (last.energy > last.all_max_energy * 0.99) played.lose_reports(1);
+  }
+  EXPECT_EQ(played.warnings("is declared to be"), 0);
+  played.training.run(played.job, 16);
+  EXPECT_EQ(played.warnings("is declared to be"), 1);
+}
+
 TEST(DeclaredStraggler, IsNotDelayedOutsideByWhatBecomesSlowWhileAllMaxIsSeen) {
   for (int after = 6; after < 12; ++after) {
     SCOPED_TRACE(after);

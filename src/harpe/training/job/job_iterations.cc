@@ -18,7 +18,7 @@ constexpr std::size_t kNewestTimes = 5;  // their median is the iteration time
 constexpr int kFewestToCompare = 3;      // pipelines whose median serves as prediction
 constexpr int kFewestToObserve = 2;      // in observed jobs, where no clock depends on it
 constexpr double kAlike = 1.02;          // factors up to this do not show a straggler
-constexpr std::int64_t kMissingForLong = 10, kWholeAgain = 2;  // iterations
+constexpr std::int64_t kMissing = 2, kWholeAgain = 2;  // iterations
 constexpr float kLate = 1.01F;        // least lateness of a single iteration, over the known factor
 constexpr std::size_t kMostLate = 4;  // pipelines that are examined: each takes a pass
 constexpr Seconds kNoEnergyPatience{30};  // short instructions take a while to measure apart
@@ -82,12 +82,12 @@ void Job::State::finish(const FinishedIteration& iteration, Seconds now) {
   probe_when_due(now);
 }
 
-/// Notes an iteration that all ranks have reported. If reports were missing for long and three
-/// whole iterations in a row followed, a probe that failed without them is repeated at once. Single
-/// whole iterations among incomplete ones do not count.
+/// Notes an iteration that all ranks have reported. If the reports of as many iterations as a probe
+/// measures were missing, and three whole iterations in a row followed, a probe that failed without
+/// them is repeated at once. Single whole iterations among incomplete ones do not count.
 void Job::State::note_whole(std::int64_t iteration) {
   const std::int64_t missing = iteration - std::exchange(newest_whole, iteration) - 1;
-  if (missing != 0) whole_again = missing > kMissingForLong ? iteration : -1;
+  if (missing != 0) whole_again = missing > kMissing ? iteration : -1;
   const bool is_over = whole_again >= 0 && iteration == whole_again + kWholeAgain;
   if (is_over && probes_in_vain > 0) next_probe = std::min(next_probe, iteration);
 }

@@ -146,8 +146,8 @@ std::optional<net::HttpResponse> ServerApi::limit_rate(const net::HttpRequest& r
   const auto wait = rates_.take(request.client, context_.registry.clock().now());
   if (!wait) return std::nullopt;
   ++context_.rate_limited;
-  net::HttpResponse response =
-      net::error_at(request.path, 429, "unavailable", "too many requests from you; wait a little");
+  net::HttpResponse response = net::error_at(request.path, 429, "unavailable",
+                                             "too many requests from this client; wait a moment");
   response.headers.emplace_back(
       "Retry-After",
       std::to_string(static_cast<std::int64_t>(std::ceil(std::max(1.0, wait->value)))));
@@ -270,7 +270,7 @@ void ServerApi::respond_now(net::HttpRequest& request, const net::Reply& reply,
     return reply({.content_type = "application/yaml", .body = std::string(openapi_document())});
   }
   reply(net::error_at(request.path, 404, "not_found",
-                      "There is nothing at " + request.path.substr(0, 200)));
+                      "There is no resource at " + request.path.substr(0, 200)));
 }
 
 void ServerApi::tick() {

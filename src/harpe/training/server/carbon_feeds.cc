@@ -102,7 +102,7 @@ struct CarbonFeeds::Feed : public Clock, public std::enable_shared_from_this<Fee
                           [this]() HARPE_REQUIRES(mutex) { return opened.has_value(); })) {
       return Error::of(ErrorCode::kUnavailable,
                        text + " could not be opened within " + shortest(longest.value) +
-                           " s: does the file system of its files answer?");
+                           " s: does the file system of its files respond?");
     }
     return *opened;
   }
@@ -128,7 +128,7 @@ struct CarbonFeeds::Feed : public Clock, public std::enable_shared_from_this<Fee
     }
     file_trouble =
         "the file was changed and cannot be used: " +
-        (opened_again.ok() ? "its kind or interval is another" : opened_again.error().text());
+        (opened_again.ok() ? "its kind or interval has changed" : opened_again.error().text());
     source = std::move(old);
     seen = old_seen;
     file_read_at = old_read_at;
@@ -256,7 +256,7 @@ void CarbonFeeds::log_trouble(std::size_t at, const std::string& trouble) {
   if (trouble == troubles_[at]) return;
   troubles_[at] = trouble;
   log_("carbon intensity of " + offered_[at].name + ": " +
-       (trouble.empty() ? "is known again" : trouble));
+       (trouble.empty() ? "is available again" : trouble));
 }
 
 void CarbonFeeds::take(std::size_t at, IntensityReading reading) {
@@ -288,8 +288,8 @@ void CarbonFeeds::tick() {
       since = feed.reads_since;
     }
     if (!since || feed.now() - *since < longest_read_) continue;
-    offered.hangs =
-        "it was asked over " + shortest(longest_read_.value) + " s ago, and has not answered since";
+    offered.hangs = "it was queried over " + shortest(longest_read_.value) +
+                    " s ago, and has not responded since";
     log_trouble(i, offered.hangs);
   }
 }
@@ -317,7 +317,7 @@ Result<std::string> CarbonFeeds::choose(const CarbonTerms& terms) const {
     return Error::invalid("there is no" + wanted + " here; this server offers " +
                           list_of(choices_));
   }
-  return Error::invalid("say which source is meant: this server offers " + list_of(choices_));
+  return Error::invalid("name the source: this server offers " + list_of(choices_));
 }
 
 }  // namespace harpe::training

@@ -186,8 +186,8 @@ TEST_F(Feeds, ThatHangAreSaidToAndDelayNothing) {
     feeds_->tick();
     return !source().hangs.empty();
   }));
-  EXPECT_THAT(source().hangs, HasSubstr("has not answered since"));
-  EXPECT_THAT(log_, ElementsAre(HasSubstr("has not answered since")));
+  EXPECT_THAT(source().hangs, HasSubstr("has not responded since"));
+  EXPECT_THAT(log_, ElementsAre(HasSubstr("has not responded since")));
   const Seconds read_at = source().read_at;
   world_->advance(100);
   feeds_->tick();
@@ -196,7 +196,7 @@ TEST_F(Feeds, ThatHangAreSaidToAndDelayNothing) {
   world_->hang(false);
   ASSERT_TRUE(comes([&] { return source().hangs.empty(); }));
   EXPECT_EQ(grams(), 200);
-  EXPECT_THAT(log_, ElementsAre(HasSubstr("has not answered"), HasSubstr("is known again")));
+  EXPECT_THAT(log_, ElementsAre(HasSubstr("has not responded"), HasSubstr("is available again")));
 }
 
 TEST_F(Feeds, ThatHangFromTheBeginningAreAnErrorOfTheStart) {

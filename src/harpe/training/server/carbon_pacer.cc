@@ -167,7 +167,7 @@ ReadingPtr CarbonPacer::reading_of(const HostedJob& job) const {
   if (offered->reading && offered->hangs.empty()) return offered->reading;
   if (offered->reading) *none = *offered->reading;
   none->identity = offered->identity;
-  none->trouble = offered->hangs.empty() ? "it has not answered yet" : offered->hangs;
+  none->trouble = offered->hangs.empty() ? "it has not responded yet" : offered->hangs;
   return none;
 }
 

@@ -351,7 +351,7 @@ Result<HostedPtr> read_hosted_job(Store& store, const StoredJob& stored, Seconds
   JobCarbon carbon;
   if (const auto kept = parts->find(kCarbonPart); kept != parts->end()) {
     if (const Status read = carbon.read(kept->second); !read.ok()) {
-      log("how job " + stored.id + " moves with its grid cannot be read: " + read.error().text());
+      log("the carbon control of job " + stored.id + " cannot be read: " + read.error().text());
     }
   }
   const Result<std::optional<JobSummary>> summary = store.summary(stored.id);

@@ -94,7 +94,7 @@ net::Reply while_commanded(const Hosting& hosting, const HostedPtr& hosted, bool
       // With 421 the forwarding server asks the next server; with 503 a client asks again.
       one = net::native_error(
           forwarded ? 421 : 503, "unavailable",
-          "job " + hosted->id + " is being removed, or at another server, or may be; ask again");
+          "job " + hosted->id + " is being removed, or may be on another server; try again");
     };
     check(response);
     response.before_sending = check;

@@ -48,7 +48,7 @@ std::optional<ClockMark> kept_clock(Store* store,
   if (store == nullptr) return std::nullopt;
   const Result<std::optional<ClockMark>> kept = store->clock();
   if (kept.ok()) return *kept;
-  log("the store's clock cannot be read, so it begins anew: " + kept.error().text());
+  log("the store's clock cannot be read, so it starts from zero: " + kept.error().text());
   return std::nullopt;
 }
 
@@ -132,7 +132,7 @@ Status JobMemory::make_room(std::size_t bytes, const std::string& client) {
   if (services_.table.count() >= services_.options.most_jobs && !claims_.remove_first_ended()) {
     return Error::of(ErrorCode::kUnavailable,
                      "the server holds " + std::to_string(services_.table.count()) +
-                         " jobs, as many as it may (--most-jobs), and none of them has ended");
+                         " jobs, its maximum (--most-jobs), and none of them has ended");
   }
   return make_memory(bytes, client, nullptr);
 }
@@ -209,7 +209,7 @@ void JobMemory::unload(const HostedPtr& hosted) {
   jobs_.refresh_summary(*hosted);
   JobSummary summary = hosted->summary();
   hosted->unloaded = true;
-  jobs_.drop(hosted, Error::of(ErrorCode::kUnavailable, "the job has left memory; ask again"));
+  jobs_.drop(hosted, Error::of(ErrorCode::kUnavailable, "the job was unloaded; try again"));
   services_.table.add_stored(std::move(summary), hosted->claim);
 }
 

@@ -387,7 +387,7 @@ TEST_F(HostingTest, LetsGoWhatTheStoreRefusesAndAcknowledgesNothingOfIt) {
   EXPECT_TRUE(raise(counter));
   const Status status = stored(counter);
   ASSERT_FALSE(status.ok());
-  EXPECT_THAT(status.error().text(), HasSubstr("another server has this job now"));
+  EXPECT_THAT(status.error().text(), HasSubstr("the job has moved to another server"));
   EXPECT_TRUE(counter->moved);
   EXPECT_FALSE(hosting_->claims().commands(*counter));
   EXPECT_FALSE(hosting_->table().holds("c"));

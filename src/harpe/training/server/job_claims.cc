@@ -9,7 +9,7 @@ namespace {
 constexpr std::size_t kRemovedAtOnce = 50;
 
 Error moved() {
-  return Error::of(ErrorCode::kUnavailable, "another server has this job now; ask again");
+  return Error::of(ErrorCode::kUnavailable, "the job has moved to another server; try again");
 }
 
 Error deleted() {
@@ -34,10 +34,11 @@ bool LeaseWatch::look() {
   const LeaseState before = std::exchange(seen_, store_->lease());
   if (before.held && !seen_.held) {
     log_(
-        "the database has not been reached for so long that other servers may have the jobs: "
-        "nothing is commanded until it is");
+        "the database has been unreachable for so long that other servers may have taken over the "
+        "jobs: this server commands no job until it is back");
   }
-  if (!before.held && seen_.held) log_("the database is there: this server commands jobs again");
+  if (!before.held && seen_.held)
+    log_("the database is reachable: this server commands jobs again");
   return before.held != seen_.held || before.tenure != seen_.tenure;
 }
 
@@ -98,7 +99,7 @@ void JobClaims::watch_lease() {
 void JobClaims::let_go(const std::string& id) {
   removals_.forget(id);
   if (const HostedPtr hosted = services_.table.find(id)) {
-    services_.log("job " + id + " is let go: another server has it, or may have it");
+    services_.log("job " + id + " is released: another server has it, or may have it");
     hosted->moved = true;
     return jobs_.drop(hosted, moved());
   }
@@ -180,7 +181,7 @@ void JobClaims::finish_removal(const std::string& id, bool gone, const Status& s
   }
   const Result<bool> outcome =
       gone ? Result<bool>(true)
-           : Result<bool>(store_failure("the job is still there; ask again later", status.error()));
+           : Result<bool>(store_failure("the job still exists; try again later", status.error()));
   for (const JobRemovals::Done& one : removals_.end(id)) one(outcome);
 }
 

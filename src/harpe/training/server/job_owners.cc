@@ -200,7 +200,7 @@ void JobOwners::go(const AskedPtr& asked) {
 
 void JobOwners::look(const AskedPtr& asked) {
   if (worker_->waiting(asked->request.client) >= kMostLookUps) {
-    return again(asked, "you ask for too many jobs at once");
+    return again(asked, "too many requests of this client for jobs at once");
   }
   std::vector<AskedPtr>& waiting = looking_[asked->id];
   waiting.push_back(asked);
@@ -216,7 +216,8 @@ Result<JobOwners::Found> JobOwners::find_owner(const std::string& id) {
   if (owner && !owner->own) {
     // An earlier server at this URL, whose lease may still be valid.
     if (owner->url == options_.url) {
-      return Error::of(ErrorCode::kUnavailable, "the lease of the server before is not over yet");
+      return Error::of(ErrorCode::kUnavailable,
+                       "the lease of the previous server has not ended yet");
     }
     return Found{.began = began, .url = owner->url};
   }
@@ -290,9 +291,9 @@ void JobOwners::again(const AskedPtr& asked, const std::string& why, Seconds pat
   const Instant now = hosting_.clock().now();
   if (!asked->deadline) asked->deadline = now + patience;
   if (asked->request.forwarded || now + asked->pause > *asked->deadline) {
-    return asked->reply(unavailable(
-        asked->request.path, "the server that has job " + asked->id +
-                                 " cannot be asked now; try again in a moment (" + why + ")"));
+    return asked->reply(unavailable(asked->request.path,
+                                    "the server that has job " + asked->id +
+                                        " does not respond; try again in a moment (" + why + ")"));
   }
   const Seconds pause = asked->pause;
   asked->pause = std::min(pause * 2, kLongestPause);

@@ -111,7 +111,7 @@ JobPtr training_job(const HostedPtr& hosted) {
 }
 
 Error other_kind(const std::string& id) {
-  return Error::of(ErrorCode::kConflict, "there is a job of another kind under the id " + id);
+  return Error::of(ErrorCode::kConflict, "a job of another kind has the id " + id);
 }
 
 }  // namespace
@@ -401,7 +401,7 @@ void JobRegistry::read(Incoming& incoming, const Hosting& hosting,
     spec->observe = false;
   } else if (spec->profiling.as_is) {
     incoming.job = Error::invalid(
-        "profiling.as_is: a job is planned from several clocks; one alone is for harpe profile "
+        "profiling.as_is: a plan needs several clocks; a profile at one clock is for harpe profile "
         "measure --as-is");
     return;
   }

@@ -346,7 +346,8 @@ void register_rank(const JobRequest& asked) {
                                    life = asked.job->job.incarnation()](const Status& stored) {
     if (!stored.ok()) return reply(net::native_error(stored.error()));
     if (job->job.incarnation() != life || job->job.session(coordinates) != session) {
-      return reply(net::native_error(409, "conflict", "the place was taken meanwhile"));
+      return reply(
+          net::native_error(409, "conflict", "another process took the place in the meantime"));
     }
     RankResponse response = rank_response(*job);
     response.rank = entry.rank;
@@ -454,8 +455,8 @@ std::string why_none_waits(const JobStatus& status) {
   if (status.rolled_back_until) {
     return "all pipelines run at all-max until iteration " +
            std::to_string(*status.rolled_back_until) +
-           ", or until another objective is set, as plans did not keep to this one (the job's log "
-           "says more): none slows down for it before";
+           ", or until the objective changes, because plans missed it (see the job's log): none "
+           "slows down for the straggler before";
   }
   if (status.phase == JobPhase::kRunning || status.phase == JobPhase::kStraggling) return {};
   return std::string("no plan is in force while the job is ") + name_of(status.phase) +
@@ -483,8 +484,8 @@ void change_straggler(const JobRequest& asked) {
                                  : net::OrderedJson()}};
   if (asked.job->job.spec().shape.data == 1 && straggler->factor > 1) {
     document["warning"] =
-        "the job has no other pipeline that could slow down for it, and the pipeline itself "
-        "hurries while it is declared slow, which may cost what its plan saves";
+        "the job has no other pipeline that could slow down for it, and this pipeline runs at full "
+        "speed while it is declared slow, which may cost more than its plan saves";
   } else if (straggler->factor > 1) {
     const std::string why = why_none_waits(asked.job->job.status());
     if (!why.empty()) document["warning"] = why;
@@ -501,8 +502,8 @@ void change_objective(const JobRequest& asked) {
   document["plans"] = running_plans_json(asked.job->job);
   if (!objective->is_always_feasible() && asked.job->job.plans() == nullptr) {
     document["warning"] =
-        "the job has no plans yet, so it is not known whether one does this: if none does, the "
-        "nearest is used, and the job's log says what is possible";
+        "the job has no plans yet, so this may be impossible: then the nearest plan is used, and "
+        "the job's log states what is possible";
   }
   respond_when_stored(asked, changed, std::move(document));
 }
@@ -631,7 +632,7 @@ bool handle_jobs(ServerContext& context, net::HttpRequest& request, const net::R
   }
   if (rest == "/") {
     reply(not_found("there is nothing at " + request.path.substr(0, 200) +
-                    "; leave out the slash at its end"));
+                    "; remove the slash at the end"));
     return true;
   }
   if (methods_of_jobs(request.path).empty()) {

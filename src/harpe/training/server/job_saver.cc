@@ -59,7 +59,7 @@ JobSaver::~JobSaver() {
   const auto write = [this](const Batch& batch) {
     if (batch.empty()) return;
     if (const auto written = parts_.store->write(batch.changes); !written.ok()) {
-      parts_.log("not stored at the end: " + written.error().text());
+      parts_.log("not stored when the server stopped: " + written.error().text());
     }
   };
   while (!queue_.empty() || !refresh_.empty()) write(gather());
@@ -207,7 +207,7 @@ void JobSaver::saved(Batch batch, const Result<std::vector<std::string>>& writte
 void JobSaver::done(const HostedPtr& job, std::int64_t revision) {
   job->saving.revisions.written(revision);
   if (is_apart(*job)) {
-    parts_.log("the store takes job " + job->id + " again");
+    parts_.log("the store accepts job " + job->id + " again");
     std::erase(apart_, job);
   }
   job->saving.refusals = 0;
@@ -245,7 +245,7 @@ void JobSaver::failed(Batch batch, const Error& why) {
     // The change was made, and is stored later. The response reports that it is not stored yet.
     respond(*job, revision,
             Error::of(ErrorCode::kUnavailable,
-                      "this was done but could not be stored yet; the same again is harmless: " +
+                      "this was done but is not stored yet; repeating the request is harmless: " +
                           why.text()));
     if (job->saving.queued || !may_save(*job) || is_apart(*job)) continue;
     job->saving.queued = true;
@@ -253,7 +253,7 @@ void JobSaver::failed(Batch batch, const Error& why) {
   }
   most_at_once_ = 1;
   if (!is_definite(why) && (!alone || queue_.size() <= 1 || ++failed_in_a_row_ >= kProbes)) {
-    if (std::exchange(works_, false)) parts_.log("the store does not work: " + why.text());
+    if (std::exchange(works_, false)) parts_.log("the store fails: " + why.text());
     failed_in_a_row_ = 0;
     retry_at_ = parts_.clock.now() + kStoreRetry;
     return;
@@ -273,7 +273,7 @@ void JobSaver::refuse(const HostedPtr& job, const Error& why) {
   if (saving.refusals > kMostRefusals) return;
   apart_.push_back(job);
   parts_.log("the store refuses job " + job->id +
-             ", which is tried again every minute while the others go on: " + why.text());
+             ", and is tried again every minute; other jobs are not affected: " + why.text());
 }
 
 std::vector<std::string> JobSaver::refused() const {
@@ -322,7 +322,7 @@ void JobSaver::prune(Retention keep) {
   writer_->run(kInOrder, [this, keep = std::move(keep)]() mutable {
     const Result<std::int64_t> pruned = parts_.store->prune(keep);
     work_.post([this, pruned, keep = std::move(keep)]() mutable {
-      if (!pruned.ok()) return parts_.log("old events stay: " + pruned.error().text());
+      if (!pruned.ok()) return parts_.log("old events cannot be removed: " + pruned.error().text());
       if (*pruned >= kPrunedAtOnce) prune(std::move(keep));
     });
   });

@@ -26,8 +26,8 @@ std::string end_text(const zeus::Trial& trial, const zeus::TrialVerdict& verdict
              shortest(std::round(verdict.bound)) + " J";
     case zeus::TrialVerdict::Reason::kWillNotReach:
       return name_of(trial) + " was stopped after " + std::to_string(trial.epochs) + " epochs," +
-             cost + ": by its metric so far it will not reach its target in the " +
-             std::to_string(verdict.last_epoch) + " that it may have";
+             cost + ": by its metric so far it will not reach its target within the " +
+             std::to_string(verdict.last_epoch) + " epochs allowed";
     default:
       return name_of(trial) + " did not reach its target in " + std::to_string(trial.epochs) +
              " epochs," + cost;
@@ -97,7 +97,7 @@ Status HostedRecurringJob::give_up(int trial, int batch_size, Seconds now) {
   HARPE_TRY(optimizer_.give_up(trial, batch_size, now));
   const zeus::Trial& given_up = *optimizer_.find(trial);
   if (given_up.status == zeus::Trial::Status::kFailed) {
-    note("info", name_of(given_up) + " was given up", now);
+    note("info", name_of(given_up) + " was abandoned", now);
   }
   return ok_status();
 }
@@ -107,12 +107,12 @@ Status HostedRecurringJob::retract(int trial, Seconds now) {
   const bool had_result = known != nullptr && known->has_result();
   const bool was_running = known != nullptr && known->status == zeus::Trial::Status::kDispatched;
   const std::vector<int> others = HARPE_TRY(optimizer_.retract(trial, now));
-  if (was_running) note("info", name_of(*optimizer_.find(trial)) + " was given up", now);
+  if (was_running) note("info", name_of(*optimizer_.find(trial)) + " was abandoned", now);
   if (!had_result) return ok_status();
   std::string text =
-      name_of(*optimizer_.find(trial)) + " was taken back: its result counts no more";
+      name_of(*optimizer_.find(trial)) + " was retracted: its result no longer counts";
   for (const int other : others) {
-    text += (other == others.front() ? "; nor do those of trials it stopped: " : ", ") +
+    text += (other == others.front() ? "; nor do the results of trials that it stopped: " : ", ") +
             std::to_string(other);
   }
   note("info", std::move(text), now);
@@ -157,8 +157,8 @@ void HostedRecurringJob::tick(Seconds now) {
   for (const int trial : optimizer_.expire(now)) {
     note("warning",
          name_of(*optimizer_.find(trial)) +
-             " was not heard of for longer than its lease; it counts "
-             "as failed unless it reports again",
+             " has sent nothing for longer than its lease; it counts as failed unless it reports "
+             "again",
          now);
   }
 }
@@ -205,9 +205,9 @@ void RecurringJobs::put(const IncomingPtr& incoming) {
   if (hosting_.claims().removals().wait(id, again)) return;
   if (const RecurringJobPtr known = find(incoming->job.id)) {
     if (known->job() == incoming->job) return incoming->done(Registered{.job = known});
-    return incoming->done(Error::of(ErrorCode::kConflict, "there is a job " + incoming->job.id +
-                                                              " with other parameters; its results "
-                                                              "would not count for these"));
+    return incoming->done(Error::of(
+        ErrorCode::kConflict, "there is a job " + incoming->job.id +
+                                  " with other parameters; its results do not apply to these"));
   }
   if (hosting_.table().holds(id)) {
     return hosting_.memory().load(id, [this, incoming](const Result<HostedPtr>& loaded) {

@@ -127,7 +127,7 @@ void put_recurring_job(RecurringJobs& jobs, const net::HttpRequest& request,
   Result<zeus::RecurringJob> job = zeus::parse_recurring_job(json_line(document));
   if (!job.ok()) return reply(net::native_error(job.error()));
   if (job->id != id) {
-    return reply(net::native_error(400, "invalid_input", "job_id is another one than the path's"));
+    return reply(net::native_error(400, "invalid_input", "job_id differs from the id in the path"));
   }
   jobs.put(*std::move(job), request.client,
            [&jobs, reply, id,

@@ -71,7 +71,7 @@ void measured(net::MetricsText& metrics, const std::vector<JobSample>& jobs,
 void write_pace(net::MetricsText& metrics, const std::vector<JobSample>& jobs) {
   each_job(
       metrics, jobs, "pace_seconds",
-      "Iteration time at which it is paced from outside, by the carbon intensity of its grid.",
+      "Iteration time of the job's pace, which follows the carbon intensity of its grid.",
       [](const JobSample& job) { return job.pace->iteration_time->value; },
       [](const JobSample& job) { return job.pace && job.pace->iteration_time; });
   const auto of_carbon = [&](const std::string& name, const std::string& help, const auto& value) {
@@ -85,11 +85,11 @@ void write_pace(net::MetricsText& metrics, const std::vector<JobSample>& jobs) {
     }
   };
   of_carbon("intensity_grams_per_kwh",
-            "Carbon intensity by which its last decision was made, and what that was: measured or "
-            "forecast; none where it had nothing to go by.",
+            "Carbon intensity used by the last pacing decision; the label basis states whether it "
+            "was measured, forecast or unknown.",
             [](const JobSample& job) { return job.carbon->grams_per_kwh; });
   of_carbon("intensity_age_seconds",
-            "Time since that was fetched, or the forecast that it is of was made.",
+            "Time since this intensity was fetched, or its forecast was made.",
             [](const JobSample& job) {
               return job.taken.value - static_cast<double>(job.carbon->known_since.since_1970);
             });
@@ -117,18 +117,19 @@ JobSample::JobSample(const HostedJob& job, Seconds now)
 
 /// Writes the series of each job, labelled with its id only; `harpe_job_info` has its names.
 void write_job_metrics(net::MetricsText& metrics, const std::vector<JobSample>& jobs) {
-  metrics.family("harpe_job_info", MetricType::kGauge, "A job whose training goes on; always 1.");
+  metrics.family("harpe_job_info", MetricType::kGauge, "An active job; always 1.");
   for (const JobSample& job : jobs) {
     metrics.sample(1, {{"job_id", job.id}, {"name", job.name}, {"schedule", job.schedule}});
   }
-  metrics.family("harpe_job_phase", MetricType::kGauge, "1 for the phase that the job is in.");
+  metrics.family("harpe_job_phase", MetricType::kGauge,
+                 "1 for the phase of the job, 0 for all others.");
   for (const JobSample& job : jobs) {
     for (const JobPhase phase : kActivePhases) {
       metrics.sample(job.status.phase == phase ? 1 : 0,
                      {{"job_id", job.id}, {"phase", name_of(phase)}});
     }
   }
-  each_job(metrics, jobs, "ranks", "Ranks that the job has.",
+  each_job(metrics, jobs, "ranks", "Ranks of the job.",
            [](const JobSample& job) { return double(job.ranks); });
   each_job(metrics, jobs, "ranks_registered", "Ranks that have registered.",
            [](const JobSample& job) { return double(job.status.ranks_registered); });
@@ -136,40 +137,41 @@ void write_job_metrics(net::MetricsText& metrics, const std::vector<JobSample>& 
            [](const JobSample& job) { return static_cast<double>(job.status.stragglers.size()); });
   measured(metrics, jobs, "iteration_time_seconds", "Mean time of the last iterations.",
            [](const JobSample& job) { return job.status.iteration_time.value; });
-  measured(metrics, jobs, "predicted_iteration_time_seconds", "What the plans in force promise.",
+  measured(metrics, jobs, "predicted_iteration_time_seconds",
+           "Iteration time that the current plans predict.",
            [](const JobSample& job) { return job.status.predicted_time.value; });
-  measured(metrics, jobs, "all_max_iteration_time_seconds", "Time of an iteration at all-max.",
+  measured(metrics, jobs, "all_max_iteration_time_seconds", "Measured iteration time at all-max.",
            [](const JobSample& job) { return job.status.measured_all_max_time.value; });
   write_pace(metrics, jobs);
-  each_job(metrics, jobs, "pause_asked", "Whether training is asked to pause.",
+  each_job(metrics, jobs, "pause_asked", "1 while a pause is requested.",
            [](const JobSample& job) { return job.pace && job.pace->pause ? 1.0 : 0.0; });
   each_job(metrics, jobs, "paused",
-           "Whether training pauses: its ranks wait, or have ended to be started again.",
+           "1 while training pauses: its ranks wait, or have ended until training starts again.",
            [](const JobSample& job) {
              return job.status.pause.is == PauseState::Is::kPaused ? 1.0 : 0.0;
            });
   // The counter starts at 0 in each process: Prometheus would count a restored sum twice if it were
   // below the last value.
   each_job(metrics, jobs, "energy_joules_total",
-           "Energy that its ranks have reported since this server has the job.",
+           "Energy that the job's ranks have reported to this server.",
            [](const JobSample& job) { return job.energy.value; });
   each_job(metrics, jobs, "energies_refused",
-           "Reports whose energies count as not measured, as no GPU can have used so much, or so "
-           "little.",
+           "Reports whose energy no GPU can have used; they count as not measured.",
            [](const JobSample& job) { return double(job.status.energies_refused); });
   // A gauge, because iterations may need more energy than at all-max.
   each_job(metrics, jobs, "energy_saved_joules",
-           "Energy saved against the same iterations at all-max.",
+           "Energy saved compared with the same iterations at all-max.",
            [](const JobSample& job) { return job.status.saved.value; });
   each_job(metrics, jobs, "energy_saved_error_joules",
-           "Half-width of the 95 % interval of the energy saved.",
+           "Half-width of the 95 % confidence interval of the energy saved.",
            [](const JobSample& job) { return job.status.saved_error.value; });
   measured(metrics, jobs, "time_over_allowed_ratio",
-           "Mean of the newest 100 iterations by the plan over what the objective allows.",
+           "Mean time of the newest 100 iterations by plans, divided by the time that the "
+           "objective allows.",
            [](const JobSample& job) { return job.status.time_over_allowed; });
   each_job(
       metrics, jobs, "plan_gap_ratio",
-      "How far the plans in force are above the proven least energy, at most.",
+      "Largest gap between the energy of a current plan and its proven lower bound.",
       [](const JobSample& job) { return job.gap; },
       [](const JobSample& job) { return job.gap >= 0; });
 }
@@ -192,44 +194,47 @@ void job_families(net::MetricsText& metrics, const JobRegistry& registry) {
     ++in_phase[static_cast<std::size_t>(job->job.phase())];
     ranks += static_cast<std::size_t>(job->job.status().ranks_registered);
   }
-  metrics.family("harpe_server_jobs", MetricType::kGauge, "Jobs whose training goes on, by phase.");
+  metrics.family("harpe_server_jobs", MetricType::kGauge, "Active jobs by phase.");
   for (const JobPhase phase : kActivePhases) {
     metrics.sample(static_cast<double>(in_phase[static_cast<std::size_t>(phase)]),
                    {{"phase", name_of(phase)}});
   }
   metrics.family("harpe_server_jobs_kept", MetricType::kGauge,
-                 "All jobs, by what is heard of them.");
+                 "All jobs by activity: active, idle or ended.");
   for (const auto& [activity, number] : registry.hosting().activities().count()) {
     metrics.sample(static_cast<double>(number), {{"activity", name_of(activity)}});
   }
   one(metrics, "jobs_in_memory", "Jobs in memory.", registry.hosting().table().loaded().size());
   one(metrics, "jobs_memory_bytes",
-      "What those take, by their specifications and ranks that have registered.",
+      "Estimated memory of these jobs, from their specifications and registered ranks.",
       registry.hosting().table().memory());
   one(metrics, "jobs_without_series",
-      "Jobs whose training goes on, but for which there is no room here.",
+      "Active jobs beyond the first 1000, which have no series of their own.",
       active - std::min(active, kMostJobMetrics));
-  one(metrics, "ranks", "Ranks that have registered with jobs that go on.", ranks);
-  one(metrics, "listeners", "Clients that listen to events.", listeners);
+  one(metrics, "ranks", "Registered ranks of active jobs.", ranks);
+  one(metrics, "listeners", "Clients connected to event streams.", listeners);
 }
 
 void planner_families(net::MetricsText& metrics, const JobRegistry& registry) {
   const JobPlanner& planner = registry.planner();
-  one(metrics, "characterizations_total", "Jobs whose plans were made.", planner.planned());
-  one(metrics, "characterizations_running", "Plans being made.", planner.running());
-  one(metrics, "characterizations_waiting", "Jobs that wait for a worker.", planner.waiting());
+  one(metrics, "characterizations_total", "Frontiers computed.", planner.planned());
+  one(metrics, "characterizations_running", "Frontiers that are being computed.",
+      planner.running());
+  one(metrics, "characterizations_waiting",
+      "Jobs that wait for a worker to compute their frontier.", planner.waiting());
   const PlanSearcher& searcher = registry.searcher();
   one(metrics, "plan_searches_running",
-      "Searches for a better plan than the one that a job runs by.", searcher.is_running() ? 1 : 0);
+      "Running searches for a better plan than the current one of a job.",
+      searcher.is_running() ? 1 : 0);
   one(metrics, "plan_searches_waiting", "Jobs that wait for such a search.", searcher.waiting());
-  one(metrics, "better_plans_total", "Better plans that these have found.", searcher.found());
+  one(metrics, "better_plans_total", "Better plans found by these searches.", searcher.found());
 }
 
 void store_families(net::MetricsText& metrics, const JobRegistry& registry) {
   const JobSaver::Counts& counts = registry.hosting().saver().counts();
   one(metrics, "saves_total", "Transactions of the store.", counts.saves);
-  one(metrics, "save_failures_total", "Transactions that failed.", counts.failures);
-  one(metrics, "jobs_refused", "Jobs that the store refuses.",
+  one(metrics, "save_failures_total", "Failed transactions of the store.", counts.failures);
+  one(metrics, "jobs_refused", "Jobs that the store refuses to save.",
       registry.hosting().saver().refused().size());
   one(metrics, "job_loads_total", "Jobs read from the store.",
       registry.hosting().memory().counts().loads);
@@ -281,38 +286,36 @@ void carbon_families(net::MetricsText& metrics, const CarbonPacer* pacer, Second
         };
       };
   each("intensity_grams_per_kwh",
-       "Carbon intensity of the present interval, as decisions made now use it; where none may be "
-       "made, what is still known of it.",
+       "Carbon intensity of the present interval that decisions use; the newest known value if no "
+       "decision is possible.",
        of_shown([](const ShownIntensity& shown) { return std::optional(shown.grams_per_kwh); }));
-  each("intensity_age_seconds",
-       "Time since that was fetched, or the forecast that it is of was made.",
+  each("intensity_age_seconds", "Time since this intensity was fetched, or its forecast was made.",
        of_shown([now](const ShownIntensity& shown) -> std::optional<double> {
          if (!shown.known_since) return std::nullopt;
          return now.value - static_cast<double>(shown.known_since->since_1970);
        }));
-  each(
-      "ladder_step",
-      "What that rests on: 0 fresh, 1 last good, 2 forecast, 3 same hour last week, 4 yearly mean.",
-      of_shown([](const ShownIntensity& shown) {
-        return std::optional(static_cast<double>(shown.ladder));
-      }));
-  each("may_control", "Whether decisions go by it: 0 where jobs run at a static pace.",
+  each("ladder_step",
+       "Basis of this intensity: 0 fresh, 1 last good value, 2 forecast, 3 same hour last week, 4 "
+       "yearly mean.",
+       of_shown([](const ShownIntensity& shown) {
+         return std::optional(static_cast<double>(shown.ladder));
+       }));
+  each("may_control", "1 if decisions use this source; 0 if its jobs run at a static pace.",
        [now](const OfferedSource& one) {
          const bool may = one.reading && present_intensity(*one.reading, now);
          return std::optional(may ? 1.0 : 0.0);
        });
-  each("forecast_step", "What the forecast rests on: 0 provider, 1 own forecast, 2 persistence.",
+  each("forecast_step", "Basis of the forecast: 0 provider, 1 own forecast, 2 persistence.",
        [](const OfferedSource& one) -> std::optional<double> {
          if (!one.reading || !one.reading->forecast) return std::nullopt;
          return static_cast<double>(one.reading->forecast->ladder);
        });
   each("read_timestamp_seconds",
-       "When the source last gave a value, since 1970; of a file, when it was last read or found "
-       "unchanged.",
+       "Unix time of the source's last value; of a file, when it was last read or found unchanged.",
        [](const OfferedSource& one) -> std::optional<double> {
          return one.read_at > Seconds{0} ? std::optional(one.read_at.value) : std::nullopt;
        });
-  each("trouble", "Whether the source fails in part, or has not answered for over a minute.",
+  each("trouble", "1 if the source fails in part, or has not responded for over a minute.",
        [](const OfferedSource& one) {
          const bool fails = one.reading && !one.reading->trouble.empty();
          return std::optional(fails || !one.hangs.empty() ? 1.0 : 0.0);
@@ -327,37 +330,37 @@ void handle_server_metrics(ServerContext& context, const net::Reply& reply) {
   net::MetricsText metrics;
   metrics.family("harpe_server_info", MetricType::kGauge, "The server; always 1.");
   metrics.sample(1, {{"version", context.options.version}});
-  one(metrics, "uptime_seconds", "Time since the start.",
+  one(metrics, "uptime_seconds", "Time since the server started.",
       (registry.clock().now() - context.started).value);
   job_families(metrics, registry);
   one(metrics, "http_requests_total", "HTTP requests.", context.requests);
-  metrics.family("harpe_server_http_responses_total", MetricType::kCounter, "Responses by status.");
+  metrics.family("harpe_server_http_responses_total", MetricType::kCounter,
+                 "HTTP responses by status.");
   for (const auto& [status, number] : context.responses) {
     metrics.sample(static_cast<double>(number), {{"status", std::to_string(status)}});
   }
-  one(metrics, "http_rate_limited_total", "Requests refused for being too many.",
+  one(metrics, "http_rate_limited_total", "Requests refused by the rate limit.",
       context.rate_limited);
   if (context.options.transport) {
     const ServerTransport transport = context.options.transport();
     one(metrics, "http_connections", "Open connections.", transport.connections);
-    one(metrics, "http_connections_refused_total", "Connections refused for being too many.",
-        transport.connections_refused);
-    one(metrics, "http_buffered_bytes", "Bytes of requests and answers that connections hold.",
+    one(metrics, "http_connections_refused_total",
+        "Connections refused because too many were open.", transport.connections_refused);
+    one(metrics, "http_buffered_bytes", "Bytes of requests and responses buffered by connections.",
         transport.buffered);
   }
   planner_families(metrics, registry);
   one(metrics, "reports_total", "Iterations reported by ranks.", counts.reports);
-  one(metrics, "plan_changes_total", "Times that assignments of a job changed.",
-      counts.plan_changes);
-  one(metrics, "assignments_delivered_total", "Changed assignments handed to listeners.",
+  one(metrics, "plan_changes_total", "Changes of a job's assignments.", counts.plan_changes);
+  one(metrics, "assignments_delivered_total", "Changed assignments sent to clients.",
       counts.deliveries);
   one(metrics, "assignment_delivery_seconds_total",
-      "Time from decision to hand-over, summed over what was delivered.", counts.delivery_seconds);
-  one(metrics, "assignment_delivery_seconds_max", "The longest of those times.",
+      "Sum of the times from decision to sending, over all changed assignments.",
+      counts.delivery_seconds);
+  one(metrics, "assignment_delivery_seconds_max", "Longest time from decision to sending.",
       counts.slowest_delivery);
   one(metrics, "lease_held",
-      "Whether this server may command its jobs: 0 while it cannot reach the database that it "
-      "shares.",
+      "1 if this server may command its jobs; 0 while it cannot reach the shared database.",
       registry.hosting().claims().is_lease_held() ? 1 : 0);
   store_families(metrics, registry);
   carbon_families(metrics, context.options.carbon, registry.time().wall());

@@ -78,7 +78,7 @@ void watch_signals(net::ServerLoop& loop, net::ServerLog& log,
                       return loop.stop();
                     }
                     const Status reopened = log.reopen();
-                    log.write(reopened.ok() ? "log opened anew" : reopened.error().text());
+                    log.write(reopened.ok() ? "log file reopened" : reopened.error().text());
                     reload();
                   });
 }
@@ -194,7 +194,7 @@ Result<std::unique_ptr<Store>> await_store(const std::string& url, const StoreOp
   const EndsOnSignals ends;
   for (int tries = 0;; ++tries) {
     Result<std::unique_ptr<Store>> store = Store::open(url, options);
-    if (store.ok() && tries > 0) log.write("the database is there");
+    if (store.ok() && tries > 0) log.write("the database is reachable");
     if (store.ok() || !is_worth_waiting(url, store.error())) return store;
     if (tries % kTriesBetweenLines == 0) {
       log.write("waits for its database: " + store.error().text());
@@ -210,17 +210,17 @@ Result<std::unique_ptr<Store>> open_store(const ServerOptions& options, const st
                                           const std::vector<net::OpenSocket>& sockets,
                                           const net::HttpLimits& limits, net::ServerLog& log) {
   if (options.store.empty()) {
-    log.write("without a store: nothing survives the end of this server");
+    log.write("no store: all jobs are lost when this server stops");
     return std::unique_ptr<Store>();
   }
   std::unique_ptr<WaitingServer> waiting;
-  auto store = await_store(options.store,
-                           {.name = "harpe serve", .url = url, .lease = options.lease}, log, [&] {
-                             auto server = WaitingServer::serve(sockets, options.tls, limits, log);
-                             if (!server.ok())
-                               return log.write("responds to nobody: " + server.error().text());
-                             waiting = *std::move(server);
-                           });
+  auto store = await_store(
+      options.store, {.name = "harpe serve", .url = url, .lease = options.lease}, log, [&] {
+        auto server = WaitingServer::serve(sockets, options.tls, limits, log);
+        if (!server.ok())
+          return log.write("cannot respond while it waits: " + server.error().text());
+        waiting = *std::move(server);
+      });
   if (store.ok()) log.write("jobs are kept in " + (*store)->description());
   return store;
 }
@@ -286,15 +286,14 @@ net::HttpLimits ServerOptions::default_limits() {
     return head.path == "/health" || head.path == "/metrics";
   };
   limits.full =
-      "there are as many connections as this server, or one address, may have (docs/server.md, "
-      "Limits)";
+      "this server, or one address, has its maximum number of connections (docs/server.md, Limits)";
   return limits;
 }
 
 Status check_server_options(const ServerOptions& options) {
   Diagnostics diagnostics;
   if (options.tcp.empty() && !options.socket) {
-    diagnostics.add("there is nothing to listen on: give --tcp or --socket");
+    diagnostics.add("no address to listen on: give --tcp or --socket");
   }
   if (options.tcp.empty() && options.tls) {
     diagnostics.add("--tls-certificate and --tls-key are for --tcp, which is off");
@@ -304,10 +303,9 @@ Status check_server_options(const ServerOptions& options) {
     if (!address.ok()) diagnostics.add(address.error().text());
     const bool is_secure = options.tls && !options.signing_key.empty();
     if (address.ok() && !address->loopback && !is_secure && !options.insecure) {
-      diagnostics.add(
-          "TCP on " + options.tcp +
-          " lets everybody on the network change jobs: give --signing-key, "
-          "--tls-certificate and --tls-key, or --insecure where the network is trusted");
+      diagnostics.add("TCP on " + options.tcp +
+                      " lets everybody on the network change jobs: give --signing-key, "
+                      "--tls-certificate and --tls-key, or --insecure if the network is trusted");
     }
   }
   if (!options.revoked_tokens.empty() && options.signing_key.empty()) {

@@ -33,7 +33,7 @@ constexpr Seconds kLongestIdle{7.0 * 24 * 3600};
 constexpr std::size_t kMostJobs = 10'000;
 
 constexpr const char* kWhatToGive =
-    "job_metadata must say which plan to use: the id of a job of this server (PUT /v1/jobs/ID), or "
+    "job_metadata must name the plan to use: the id of a job of this server (PUT /v1/jobs/ID), or "
     "a JSON object such as {\"schedule\": \"1f1b\", \"micro_batches\": 8}; docs/server.md";
 
 /// Maximum number of iterations skipped when new assignments are issued. The job takes ranks with a
@@ -86,7 +86,7 @@ Status check_zeus_result(const ZeusResult& result) {
                               (likely ? "; did you mean '" + *likely + "'?" : ""));
       }
       if (iterations.size() != result.iteration_time.size()) {
-        return Error::invalid("the breakdown of " + name + " has not one list an iteration");
+        return Error::invalid("the breakdown of " + name + " does not have one list per iteration");
       }
       const bool is_time_of = breakdown == &result.time;
       for (const auto& values : iterations) {
@@ -211,7 +211,7 @@ Result<std::string> specification(const ZeusJobInfo& info) {
     // The strict parser runs first: it limits nesting and detects duplicate names.
     HARPE_TRY(parse_json(*info.metadata, "job_metadata"));
     object = json_or_discarded(*info.metadata);
-    if (!object.is_object()) return Error::invalid("job_metadata is no JSON object");
+    if (!object.is_object()) return Error::invalid("job_metadata is not a JSON object");
   }
   for (auto member = object.begin(); member != object.end();) {
     member = member->is_null() ? object.erase(member) : std::next(member);
@@ -220,8 +220,8 @@ Result<std::string> specification(const ZeusJobInfo& info) {
                                      {"stages", info.pp_degree},
                                      {"tensor", info.tp_degree}}) {
     if (object.contains(name) && object[name] != degree) {
-      return Error::invalid("job_metadata says " + std::string(name) + " is " +
-                            json_line(object[name]).substr(0, 40) + ", but the degrees say " +
+      return Error::invalid("job_metadata states " + std::string(name) + " is " +
+                            json_line(object[name]).substr(0, 40) + ", but the degrees give " +
                             std::to_string(degree));
     }
     object[name] = degree;
@@ -322,7 +322,7 @@ struct ZeusRoutes::ZeusJob : JobListener {
            .body = schedule_text(job, number, rank.coordinates, newest),
            .before_sending = [&registry = registry, one = native](net::HttpResponse& response) {
              if (registry.commands(*one)) return;
-             response = zeus_error(503, "another server has job " + one->id + " now; ask again");
+             response = zeus_error(503, "another server has job " + one->id + " now; try again");
            }});
     }
     asking = 0;
@@ -341,7 +341,7 @@ struct ZeusRoutes::ZeusJob : JobListener {
       if (found != ranks.end() && found->second.asked) continue;
       missing += ++count == 9 ? ", ..." : (count > 1 ? ", " : "") + std::to_string(rank);
     }
-    respond_to_all(zeus_error(503, "other ranks have not asked for their schedule for " +
+    respond_to_all(zeus_error(503, "other ranks have not requested their schedule for " +
                                        shortest(patience.value) + " s: " + missing +
                                        ". They may have ended: start the training again"));
   }
@@ -521,7 +521,7 @@ void ZeusRoutes::give_schedule(const ZeusJobPtr& job, const net::HttpRequest& re
   ZeusJob::Rank& rank = found->second;
   if (rank.asked) {
     // The rank lost the connection of its earlier request.
-    std::exchange(rank.asked, nullptr)(zeus_error(400, "the rank has asked again"));
+    std::exchange(rank.asked, nullptr)(zeus_error(400, "the rank has sent a newer request"));
     --job->asking;
   }
   rank.asked = reply;
