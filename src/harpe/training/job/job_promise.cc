@@ -173,10 +173,11 @@ void Job::State::relax(Seconds now) {
 
 void Job::State::probe_when_due(Seconds now) {
   if (running() == nullptr || probe() != nullptr || collector.newest() < next_probe) return;
-  // If all-max is not known, no comparison is possible until a probe has measured it.
-  const bool waits_for_more = baseline.has_time() && guard.iterations() < kFewest && next_probe > 0;
-  if (unseen_outside() != nullptr || (promises_time() && !waits_for_more))
-    begin_probe(false, now, {});
+  // If all-max is not known, no comparison is possible until a probe has measured it. Jobs that
+  // promise no time are probed as well: their savings are compared with all-max, too.
+  const bool waits_for_more =
+      promises_time() && baseline.has_time() && guard.iterations() < kFewest && next_probe > 0;
+  if (unseen_outside() != nullptr || !waits_for_more) begin_probe(false, now, {});
 }
 
 /// Returns a pipeline that others wait for because it was declared slower than its computations

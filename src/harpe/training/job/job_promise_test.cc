@@ -244,6 +244,19 @@ TEST(Promise, ProbesTakeAtMostOnePercentOfTheIterations) {
   EXPECT_EQ(played.events("", JobEvent::Level::kWarning), 0);
 }
 
+/// Savings are compared with all-max, which may change.
+TEST(Promise, JobsThatPromiseNoTimeAreProbedToo) {
+  Played played(small_spec());
+  plan(played);
+  ASSERT_TRUE(
+      played.job.set_objective({.kind = Objective::Kind::kLeastEnergy}, played.training.now())
+          .ok());
+  played.settle();
+  const Spent spent = run(played, 3000);
+  EXPECT_GE(spent.at_all_max, 6);
+  EXPECT_LE(spent.at_all_max, 0.01 * spent.all);
+}
+
 TEST(Promise, NoProbeExceedsAPowerCap) {
   Played played(small_spec());
   plan(played);

@@ -24,6 +24,8 @@
 /// another server took over the job, a change is assumed: the plan's `reference` is the expected
 /// one.
 ///
+/// If the next look is overdue, as under a power cap, the error includes a change of all-max.
+///
 /// The next look shows by how much all-max has changed beyond that. The change is assumed to have a
 /// constant rate, so half of it corrects the savings since the look before. It may also have been
 /// sudden, so it widens the error as well. The drift that earlier looks have shown widens the error

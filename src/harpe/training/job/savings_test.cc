@@ -117,6 +117,19 @@ TEST(Savings, ALookCorrectsWhatWasClaimed) {
   EXPECT_TRUE(training.savings.has_moved());
 }
 
+/// Under a power cap there are no looks: all-max could break the cap.
+TEST(Savings, WithoutLooksTheBarHoldsAChangeOfAllMaxAlone) {
+  for (const double factor : {0.85, 0.95, 1.15}) {
+    SCOPED_TRACE(factor);
+    Training training(1, [&](int i) { return Truth{i < 1500 ? 200 : 200 * factor, 160}; });
+    training.next_look = 100'000;
+    for (int part = 0; part < 20; ++part) {
+      training.plan(500);
+      EXPECT_LE(std::abs(training.off()), 3 * training.savings.error().value);
+    }
+  }
+}
+
 TEST(Savings, OneWrongIterationMovesNothing) {
   Training training(5, [](int i) { return i == 5 || i == 40 ? times(1e6) : times(1); }, 0);
   training.plan(20);
