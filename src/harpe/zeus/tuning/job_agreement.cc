@@ -16,7 +16,7 @@ Status JobAgreement::exchange(std::span<double> sums, std::span<double> maxima) 
   std::copy_n(all.begin(), sums.size(), sums.begin());
   if (all.back() == 0) return ok_status();
   return Error::of(ErrorCode::kUnavailable,
-                   "another process of the job could set or measure nothing more");
+                   "another process of the job can no longer set or measure");
 }
 
 Result<bool> JobAgreement::same(std::span<const double> numbers) {

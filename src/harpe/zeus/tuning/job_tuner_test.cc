@@ -159,7 +159,7 @@ TEST_F(JobTunerTest, WhereOneCanSetNoMoreAllEndAndNoneIsLeftSlow) {
       EXPECT_EQ(i == 1 ? 300 : job.setting(), 300);
     });
     EXPECT_EQ(results[1].failure, "the lease has ended");
-    EXPECT_EQ(results[0].failure, "another process of the job could set or measure nothing more");
+    EXPECT_EQ(results[0].failure, "another process of the job can no longer set or measure");
   }
 }
 
@@ -180,7 +180,7 @@ TEST_F(JobTunerTest, ProcessesThatMaySetDifferentThingsSetNothing) {
     EXPECT_EQ(job.sets, 0);
   });
   for (const TuningResult& result : results) {
-    EXPECT_EQ(result.failure, "the job's processes may not all set the same on their GPUs");
+    EXPECT_EQ(result.failure, "the job's processes cannot all use the same settings on their GPUs");
   }
 }
 

@@ -40,7 +40,7 @@ class AgentSetter final : public KnobSetter {
     for (const int gpu : lease_.gpus) {
       const node::Applied applied = HARPE_TRY(agent_.apply(lease_.id, gpu, setting_of(setting)));
       if (applied.dry_run) {
-        return Error::of(ErrorCode::kRefused, "the agent makes a dry run and sets nothing");
+        return Error::of(ErrorCode::kRefused, "the agent runs with --dry-run and sets nothing");
       }
     }
     return ok_status();
@@ -137,9 +137,10 @@ Result<std::unique_ptr<KnobSetter>> open_agent_setter(const std::filesystem::pat
     if (!refused) refused = std::move(lease).error();
   }
   if (refused) return *std::move(refused);
-  return Error::of(ErrorCode::kNoPermission,
-                   "the agent's policy lets you lower neither the clocks nor the power limits of "
-                   "all these GPUs (clocks_mhz and power_limit_w in its file)");
+  return Error::of(
+      ErrorCode::kNoPermission,
+      "the agent's policy allows you to lower neither the clocks nor the power limits of "
+      "all these GPUs (clocks_mhz and power_limit_w in its file)");
 }
 
 // Drivers, libraries and data change; a month-old profile is a guess.
@@ -234,7 +235,7 @@ class MonitorMeter final : public WindowMeter {
       if (!is_gpu && !with_node_) continue;
       if (is_gpu && device.error) return *device.error;
       if (is_gpu && device.energy.source == EnergySource::kNone) {
-        return Error::of(ErrorCode::kNotSupported, device.label() + " gives no energy");
+        return Error::of(ErrorCode::kNotSupported, device.label() + " reports no energy");
       }
       has_gpu = has_gpu || is_gpu;
       window.energy += device.energy.energy;
@@ -371,7 +372,7 @@ Status JobTuning::agree_on_objective(Peers& peers) {
   std::array<double, 2> sums{static_cast<double>(selector.gpus), selector.host_power.value};
   std::array<double, 1> highest{selector.max_power.value};
   JobAgreement job(&peers);
-  if (meter_ == nullptr) job.lose("this process measures nothing");
+  if (meter_ == nullptr) job.lose("this process cannot measure");
   HARPE_TRY(job.exchange(sums, highest));
   selector.gpus = static_cast<int>(sums[0]);
   selector.host_power = {sums[1]};
@@ -388,10 +389,10 @@ void JobTuning::take_known(TunerOptions& options) {
     if (is_other) wanted.batch_size = profile.key->batch_size;
     auto stale = why_stale(profile, wanted, now_on_the_wall(), kOldestProfile);
     if (!stale && profile.kind != setter_->knob().kind()) {
-      stale = "it is of another kind of setting";
+      stale = "it is for another kind of setting";
     }
     if (stale && !sizes_apart) {
-      report_.notes.push_back(options_.profile.string() + " is not used again: " + *stale);
+      report_.notes.push_back(options_.profile.string() + " was not reused: " + *stale);
     }
     if (stale) continue;
     if (is_other) {
@@ -443,7 +444,7 @@ void JobTuning::write_profile() {
                                                               .measurements = result.measurements,
                                                               .key = key_,
                                                               .measured_at = now_on_the_wall()}));
-  report_.notes.push_back(written.ok() ? "what was measured is in " + file.string()
+  report_.notes.push_back(written.ok() ? "the measurements are in " + file.string()
                                        : written.error().text());
 }
 

@@ -32,8 +32,8 @@ Result<std::vector<int>> chosen_gpus(const PowerOptimizerOptions& options, const
   if (!options.gpus.empty() || !options.local_rank || choice.gpus.size() <= 1) return choice.gpus;
   const auto position = static_cast<std::size_t>(std::max(0, *options.local_rank));
   if (position < choice.gpus.size()) return std::vector<int>{choice.gpus[position]};
-  return Error::invalid("of " + std::to_string(choice.gpus.size()) +
-                        " GPUs none is that of local rank " + std::to_string(position));
+  return Error::invalid("local rank " + std::to_string(position) + " has no GPU: only " +
+                        std::to_string(choice.gpus.size()) + " were chosen");
 }
 
 class FunctionPeers final : public zeus::Peers {
@@ -50,7 +50,7 @@ class FunctionPeers final : public zeus::Peers {
 Result<std::unique_ptr<zeus::Peers>> peers_by(JobReductions reductions) {
   if (!reductions.sum && !reductions.max) return std::unique_ptr<zeus::Peers>();
   if (!reductions.sum || !reductions.max) {
-    return Error::invalid("a job's processes agree by a sum and a maximum: both are needed");
+    return Error::invalid("a job's processes need both a sum and a maximum to agree");
   }
   return std::unique_ptr<zeus::Peers>(std::make_unique<FunctionPeers>(std::move(reductions)));
 }

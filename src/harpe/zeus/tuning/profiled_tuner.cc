@@ -173,8 +173,9 @@ bool ProfiledTuner::all_agree_on(std::span<const double> choice) {
   const std::array<double, 2> offered{static_cast<double>(knob.size()), digest_of(knob)};
   const Result<bool> same_knob = job_.same(offered);
   if (!same_knob.ok() || !*same_knob) {
-    failure_ = !same_knob.ok() ? same_knob.error().text()
-                               : "the job's processes may not all set the same on their GPUs";
+    failure_ = !same_knob.ok()
+                   ? same_knob.error().text()
+                   : "the job's processes cannot all use the same settings on their GPUs";
     return false;
   }
   const Result<bool> same_choice = job_.same(choice);
@@ -266,11 +267,8 @@ void ProfiledTuner::poll(Instant now) {
   const Seconds silence = now - rhythm_.last_event();
   if (choice_ && are_steps_timed_ && silence > kLongestSilence) close(rhythm_.last_event());
   if (!are_steps_timed_) measure_untimed(passed, now);
-  if (tries() && job_.is_alone() && !finished_ && rhythm_.is_silent()) {
-    end_trials("no step was seen for " + shortest(std::round(silence.value)) +
-                   " s while settings were tried",
-               true);
-  }
+  if (tries() && job_.is_alone() && !finished_ && rhythm_.is_silent())
+    end_trials(rhythm_.silence_text(), true);
   if (failure_.empty() && window_.is_settled(now)) take(window_.take());
 }
 
@@ -547,6 +545,11 @@ bool StepRhythm::is_silent() const {
   const Seconds silence = polled_ - last_event_;
   return step_began_ && steps_ >= kLeastSteps && silence > kSilence &&
          silence.value > kSilentSteps * usual_step_;
+}
+
+std::string StepRhythm::silence_text() const {
+  return "no step was seen for " + shortest(std::round((polled_ - last_event_).value)) +
+         " s while settings were tried";
 }
 
 Status WindowRecorder::open(Instant at, bool is_of_profiler, bool is_metered) {

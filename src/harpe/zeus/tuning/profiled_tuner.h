@@ -78,6 +78,8 @@ class StepRhythm {
   bool is_pause(Seconds step) const { return step.value > kPause * usual_step_ && usual_step_ > 0; }
   /// True if the steps have ended without the end of an epoch.
   bool is_silent() const;
+  /// Returns why a trial ends in silence.
+  std::string silence_text() const;
   std::int64_t steps() const { return steps_; }
   std::int64_t epochs() const { return epochs_; }
   Seconds usual_step() const { return {usual_step_}; }

@@ -63,7 +63,7 @@ Result<StepFile> StepFile::create() {
   if (!made) {
     return Error::io(
         file.path_.string(),
-        "cannot be made: " + std::error_code(errno, std::generic_category()).message());
+        "cannot be created: " + std::error_code(errno, std::generic_category()).message());
   }
   return file;
 }
@@ -107,7 +107,7 @@ void StepFile::follow(const struct stat& seen) {
   }
   if (file_) ++restarts_;
   if (file_ && !same && !was_removed_ && !std::exchange(was_replaced_, true)) {
-    trouble_ = StepTrouble{"another file was put in place of the file of steps"};
+    trouble_ = StepTrouble{"the file of steps was replaced by another file"};
   }
   offset_ = lines_ = 0;
   touched_ = false;

@@ -234,7 +234,7 @@ TEST_F(StepTroubleTest, AnotherFileInItsPlaceIsToldOfOnce) {
   const std::filesystem::path other = file_.path().string() + ".new";
   std::ofstream(other) << "\n\n";
   std::filesystem::rename(other, file_.path());
-  EXPECT_EQ(look(0.1), "another file was put in place of the file of steps");
+  EXPECT_EQ(look(0.1), "the file of steps was replaced by another file");
   EXPECT_EQ(look(0.1, 1), "");
   EXPECT_EQ(counted_, 4U);
 }

@@ -26,11 +26,10 @@ class OnlineTuner final : public Tuner {
   void start() override {}
 
   void on(const StepEvent& event) override {
-    const bool is_step = event.kind == StepEvent::Kind::kStep;
-    ++(is_step ? steps_ : epochs_);
+    rhythm_.add(event);
     if (!failure_.empty()) return;
     end_step(event.at);
-    if (!is_step || setter_.knob().size() == 0) return;
+    if (event.kind != StepEvent::Kind::kStep || setter_.knob().size() == 0) return;
     if (trials_ended_.empty()) set(optimizer_.next(std::exchange(last_, std::nullopt)));
     if (!failure_.empty()) return;
     ledger_.count(setting_);
@@ -39,7 +38,10 @@ class OnlineTuner final : public Tuner {
     step_began_ = event.at;
   }
 
-  void poll(Instant /*now*/) override {}
+  void poll(Instant now) override {
+    rhythm_.poll(now);
+    if (profiles() && rhythm_.is_silent()) end_trials(rhythm_.silence_text(), true);
+  }
 
   void finish() override {
     // The end of the last step is unknown: it may be long before the program's.
@@ -66,8 +68,8 @@ class OnlineTuner final : public Tuner {
 
   TuningResult result() const override {
     TuningResult result{.knob = setter_.knob(),
-                        .steps = steps_,
-                        .epochs = epochs_,
+                        .steps = rhythm_.steps(),
+                        .epochs = rhythm_.epochs(),
                         .choice = std::nullopt,
                         .costs = ledger_.costs(),
                         .steps_under = ledger_.begun(),
@@ -124,9 +126,9 @@ class OnlineTuner final : public Tuner {
   WindowMeter& meter_;
   StepLedger ledger_;
   SavingAccount account_;
+  StepRhythm rhythm_;
   RunningMedian usual_;
   std::size_t setting_ = 0;
-  std::int64_t steps_ = 0, epochs_ = 0;
   int since_switch_ = 0;               ///< steps
   std::optional<Instant> step_began_;  ///< nullopt if no window is open
   std::optional<Measurement> last_;    ///< the last step, if the optimizer has not used it yet

@@ -273,6 +273,21 @@ TEST(Tuner, ATrialWithoutStepsEndsAndSaysSo) {
   EXPECT_EQ(result.trials_ended[0], "no step was seen for 60 s while settings were tried");
 }
 
+TEST(Tuner, AnOnlineTrialWithoutStepsEndsAtTheBestSetting) {
+  SimulatedJob job;
+  auto tuner = tuner_for(job, {.selector = kBound, .online = true});
+  tuner->start();
+  job.run(*tuner, 30);
+  job.idle(*tuner, 59);
+  EXPECT_TRUE(tuner->result().trials_ended.empty());
+  job.idle(*tuner, 3);
+  const TuningResult result = tuner->result();
+  ASSERT_EQ(result.trials_ended.size(), 1U);
+  EXPECT_EQ(result.trials_ended[0], "no step was seen for 60 s while settings were tried");
+  ASSERT_TRUE(result.choice);
+  EXPECT_EQ(job.setting(), result.knob[*result.choice]);
+}
+
 TEST(Tuner, TheEndOfAnEpochIsNoSilence) {
   SimulatedJob job;
   auto tuner = tuner_for(job, {.selector = kBound});
