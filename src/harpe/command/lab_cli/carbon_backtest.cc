@@ -237,7 +237,7 @@ Result<Outcome> run_backtest(const BacktestArguments& arguments, Console& consol
                     .chase = {}};
   if (arguments.series.price) {
     return Error::invalid(
-        "a forecast of prices is not judged here; harpe carbon simulate uses one");
+        "forecasts of prices are not judged here; harpe carbon simulate uses them");
   }
   std::optional<carbon::IntensitySeries> earlier;
   if (!arguments.train.empty()) {

@@ -137,7 +137,7 @@ TEST_F(CarbonBacktest, RefusesBadInput) {
   EXPECT_EQ(carbon_backtest({"carbon", "backtest", "nowhere.csv"}).status, 2);
   const Said said = carbon_backtest({"carbon", "backtest", file("x.csv", "a,b\n1,2\n")});
   EXPECT_EQ(said.status, 2);
-  EXPECT_THAT(said.err, HasSubstr("no layout that is known"));
+  EXPECT_THAT(said.err, HasSubstr("the layout is unknown"));
 }
 
 }  // namespace

@@ -130,7 +130,7 @@ Result<PaceChoices> read_choices(const SimulateArguments& arguments) {
   }
   if (!file) {
     return Error::invalid(
-        "what the job can choose among is missing: --frontier frontier.json, --plan-table or "
+        "the choices of the job are missing: give --frontier frontier.json, --plan-table or "
         "--profile of power limits");
   }
   return parse_pace_choices(HARPE_TRY(read_input_file(*file)), *file);
@@ -151,9 +151,10 @@ Result<lab::CarbonJob> job_of(const SimulateArguments& arguments, const PaceChoi
   if (arguments.is_unknown_length) job.slack = arguments.slack;
   if (arguments.series.price) {
     job.unit_of_energy = Joules{3.6e9};
-    if (arguments.embodied) return Error::invalid("emissions and money do not add: no --embodied");
+    if (arguments.embodied)
+      return Error::invalid("emissions and money cannot be added: leave out --embodied");
     if (job.guard && job.guard_share == 0) {
-      return Error::invalid("prices keep to no range: a guard needs a confidence below 100 %");
+      return Error::invalid("prices have no fixed range: a guard needs a confidence below 100 %");
     }
   }
   return job;
@@ -172,9 +173,10 @@ Result<std::vector<ComparedJob>> compared_jobs(const SimulateArguments& argument
   for (const std::string& control : arguments.compared) {
     if (control == "one-setting") {
       if (choices.one_setting.empty()) {
-        return Error::invalid("a " + choices.what +
-                              " without \"one_setting\" does not say what one setting takes: give "
-                              "a --frontier as harpe plan --out writes it now");
+        return Error::invalid(
+            "a " + choices.what +
+            " without \"one_setting\" has no time and energy of one setting: give "
+            "a --frontier that this version of harpe plan --out wrote");
       }
       jobs.push_back(
           {"one setting", HARPE_TRY(under_control(job, choices.one_setting, "one setting"))});
@@ -188,8 +190,8 @@ Result<std::vector<ComparedJob>> compared_jobs(const SimulateArguments& argument
 }
 
 std::string nothing_to_gain(const Prospect& prospect, bool is_price) {
-  return "nothing is to be gained here: of " + counted(prospect.starts, "start") +
-         ", whatever is forecast, no plan " + (is_price ? "pays" : "emits") + " more than " +
+  return "there is nothing to gain here: over " + counted(prospect.starts, "start") +
+         ", with any forecast, plans " + (is_price ? "pay" : "emit") + " at most " +
          percent_text(100 * prospect.bound, 2) + " less than one steady pace";
 }
 

@@ -81,11 +81,11 @@ TEST_F(CarbonSimulate, SaysWhereNothingIsToBeGained) {
                              {"power_limit": 200, "energy": 2500, "time": 11}]})"),
                                   "--hours", "12", "--starts", "5"});
   ASSERT_EQ(said.status, 0) << said.err;
-  EXPECT_THAT(said.out, HasSubstr("Nothing is to be gained here"));
+  EXPECT_THAT(said.out, HasSubstr("There is nothing to gain here"));
   EXPECT_THAT(said.out, HasSubstr("best static"));
   EXPECT_THAT(said.out, HasSubstr("all-max"));
   // Reported before forecasts are made, from the known values of 5 of 5 starts.
-  EXPECT_THAT(said.err, HasSubstr("nothing is to be gained here: of 5 starts"));
+  EXPECT_THAT(said.err, HasSubstr("there is nothing to gain here: over 5 starts"));
 }
 
 TEST_F(CarbonSimulate, SaysAheadInJsonToo) {
@@ -167,7 +167,8 @@ TEST_F(CarbonSimulate, ControlsThatCannotBeComparedAreNamed) {
     EXPECT_EQ(said.status, 2);
     return said.err;
   };
-  EXPECT_THAT(error_of(kFrontier, "one-setting"), HasSubstr("does not say what one setting takes"));
+  EXPECT_THAT(error_of(kFrontier, "one-setting"),
+              HasSubstr("has no time and energy of one setting"));
   EXPECT_THAT(error_of(kComparedFrontier, "nothing.json"), HasSubstr("nothing.json"));
   EXPECT_THAT(
       error_of(kComparedFrontier, file("slow.json", R"({"format": "harpe.frontier/1", "points": [
@@ -243,9 +244,10 @@ TEST_F(CarbonSimulate, PricesArePaidInMoneyAndMayBeNegative) {
   const Said cents = run({"--unit", "ct/kWh", "--json"});
   EXPECT_NEAR(TestJson::parse(cents.out)["ways"]["all_max"]["cost"]["mean"], 7.2 * 60, 1);
   EXPECT_THAT(run({"--unit", "EUR/MWh"}).out, HasSubstr("EUR  kWh"));
-  EXPECT_THAT(run({"--price"}).err, HasSubstr("tell the unit"));
+  EXPECT_THAT(run({"--price"}).err, HasSubstr("give the unit"));
   EXPECT_THAT(run({"--unit", "EUR/MWh", "--kind", "marginal"}).err, HasSubstr("no kind"));
-  EXPECT_THAT(run({"--unit", "EUR/MWh", "--embodied", "150kg/5y"}).err, HasSubstr("do not add"));
+  EXPECT_THAT(run({"--unit", "EUR/MWh", "--embodied", "150kg/5y"}).err,
+              HasSubstr("cannot be added"));
 }
 
 TEST_F(CarbonSimulate, WhatIsKnownAheadIsWorthSomething) {

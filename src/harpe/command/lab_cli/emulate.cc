@@ -42,9 +42,9 @@ Status check_pairs(const EmulateArguments& arguments) {
 std::string words_of(const lab::RecurringStraggler& one) {
   std::string text = one.pipeline ? "Pipeline " + std::to_string(*one.pipeline) : "A pipeline";
   text += one.held_to > Megahertz{0}
-              ? " is held to " + std::to_string(one.held_to.value) + " MHz by heat"
+              ? " is limited to " + std::to_string(one.held_to.value) + " MHz by heat"
               : " is " + shortest(100 * (one.slowdown - 1), 1) + " % slower";
-  if (one.between == Seconds{0}) return text + " all along";
+  if (one.between == Seconds{0}) return text + " all the time";
   text += one.is_random ? " for " + duration_text(one.lasts) + " at a time, " +
                               duration_text(one.between) + " apart on average"
                         : " for " + duration_text(one.lasts) + " of every " +
@@ -83,10 +83,8 @@ Result<lab::EmulationTerms> read_terms(const EmulateArguments& arguments) {
     terms.power_cap.caps = {{Seconds{0}, *watts}};
   } else {
     if (!std::filesystem::exists(cap))
-      return Error::invalid(
-          "--power-cap: expected watts (300kW) or a CSV file, but there is no "
-          "file " +
-          in_quotes(cap));
+      return Error::invalid("--power-cap: expected watts (300kW) or a CSV file, but the file " +
+                            in_quotes(cap) + " does not exist");
     const std::string text = HARPE_TRY(read_input_file(cap));
     terms.power_cap = HARPE_TRY(lab::parse_power_cap_trace(text, cap));
   }
@@ -100,9 +98,9 @@ std::vector<std::string> events_of(const EmulateArguments& arguments,
   for (const lab::RecurringStraggler& one : terms.stragglers.recurring)
     events.push_back(words_of(one));
   if (!arguments.straggler_trace.empty())
-    events.push_back("Pipelines are slow as " + arguments.straggler_trace + " says");
+    events.push_back("Pipelines are slow as stated in " + arguments.straggler_trace);
   if (!events.empty()) {
-    events.push_back("The others slow down once a pipeline was slow in " +
+    events.push_back("The others slow down after a pipeline was slow in " +
                      std::to_string(arguments.reaction) + " iterations");
   }
   if (!arguments.power_cap.empty())
@@ -143,18 +141,18 @@ std::vector<std::string> notes_of(const EmulatedJob& made, const PlanJob& job,
   const auto lowest_cap = std::ranges::min_element(caps, {}, &lab::PowerCapTrace::Cap::power);
   if (lowest_cap != caps.end() && outcome.all_max.power() > lowest_cap->power) {
     notes.emplace_back(
-        "all-max is not under the power cap: it draws more than is allowed, so that the saving "
-        "against it is not Harpe's alone");
+        "all-max draws more than the power cap allows, so the saving against it is not only due "
+        "to Harpe");
   }
   notes.insert(notes.end(), made.inputs.notes.begin(), made.inputs.notes.end());
   if (const std::string lateness = latency_sentence(job.switch_latency); !lateness.empty()) {
     notes.push_back(lateness);
   } else if (!job.states_latency) {
     notes.emplace_back(
-        "clock changes are taken as free; --switch-latency 10ms emulates clocks that come late");
+        "clock changes are assumed to be immediate; --switch-latency 10ms emulates late changes");
   }
   if (arguments.through_job && (!arguments.power_cap.empty() || arguments.checkpoint_every > 0)) {
-    notes.emplace_back("--through-job knows no power cap, no checkpoints and no failures");
+    notes.emplace_back("--through-job ignores the power cap, checkpoints and failures");
   }
   const Watts waiting = made.inputs.blocking_power.front();
   if (job.gpu != nullptr && waiting == job.gpu->blocking_power)
@@ -165,7 +163,7 @@ std::vector<std::string> notes_of(const EmulatedJob& made, const PlanJob& job,
     const Watts drawn = highest_power(made.inputs.profile);
     if (drawn > *arguments.power_limit) {
       notes.push_back(
-          "the limit is not kept: at the lowest clock of the profile an instruction "
+          "the limit is exceeded: at the lowest clock of the profile, an instruction "
           "draws " +
           grouped(drawn.value, 1) + " W");
     }
@@ -173,15 +171,15 @@ std::vector<std::string> notes_of(const EmulatedJob& made, const PlanJob& job,
   for (const lab::RecurringStraggler& straggler : terms.stragglers.recurring) {
     const Seconds period = straggler.between + straggler.lasts;
     if (period <= outcome.harpe.time) continue;
-    notes.push_back("a straggler comes every " + duration_text(period) +
-                    ", which is longer than the training that was emulated");
+    notes.push_back("a straggler occurs every " + duration_text(period) +
+                    ", which is longer than the emulated training");
   }
   const lab::StragglerTrace& trace = terms.stragglers.trace;
   const double end =
       trace.in_seconds ? outcome.harpe.time.value : static_cast<double>(outcome.iterations);
   if (!trace.states.empty() &&
       std::ranges::all_of(trace.states, [&](const auto& state) { return state.begin >= end; })) {
-    notes.push_back(terms.straggler_file + " begins after the training that was emulated");
+    notes.push_back(terms.straggler_file + " begins after the end of the emulated training");
   }
   return notes;
 }
@@ -385,7 +383,7 @@ Result<Outcome> run_emulate(const EmulateArguments& arguments, const Commands& c
   const WrittenFiles done =
       HARPE_TRY(write_files(arguments, result, std::move(tables), std::move(source)));
   for (const auto& [from, to] : done.kept_aside)
-    console.warn(from + " was of an earlier run: it is kept as " + to);
+    console.warn(from + " is from an earlier run: it is kept as " + to);
   return Outcome{.text = emulation_text(result, done.written, console.colour_out),
                  .json = emulation_json(result, done.written)};
 }
@@ -399,8 +397,8 @@ void add_emulate_command(Commands& commands) {
       "emulate the training of a cluster, and its savings\n"
       "Runs a training in simulated time, iteration by iteration, by Harpe's plans, at all-max, "
       "and at the best one clock for all GPUs: pipelines wait for the slowest pipeline, stragglers "
-      "come and go, GPUs differ. Reports kWh, and with --carbon and --price CO2 and money, for a "
-      "month or --hours. The same options give identical output.",
+      "appear and disappear, GPUs differ. Reports kWh, and with --carbon and --price CO2 and "
+      "money, for a month or --hours. The same options give identical output.",
       "harpe lab emulate --profile gpt3.csv --micro-batches 96 --gpu a100-sxm \\\n"
       "    --gpus-per-stage 8 --pipelines 16 --carbon DE --price '0.20 EUR/kWh' \\\n"
       "    --straggler 20%,every=3d,for=1d --out saved\n"

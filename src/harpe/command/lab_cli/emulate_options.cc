@@ -27,7 +27,7 @@ Result<double> parse_slowdown(std::string_view text) {
   if (!text.empty() && text.back() == '%') return 1 + HARPE_TRY(parse_percent(text)) / 100;
   const Result<TimeOrFactor> value = parse_time_or_factor(text);
   if (value.ok() && value->factor) return *value->factor;
-  return Error::invalid("expected how slow it is, such as 20% or 1.2x, found " + in_quotes(text));
+  return Error::invalid("expected a slowdown, such as 20% or 1.2x, found " + in_quotes(text));
 }
 
 /// Reads one "key=value" of a straggler. `every` is the time from one start to the next.
@@ -64,9 +64,8 @@ Status read_parts(const std::vector<std::string>& parts, std::string_view text,
   }
   if ((every > Seconds{0}) != (straggler.lasts > Seconds{0}) ||
       (straggler.is_random && every == Seconds{0})) {
-    return Error::invalid(
-        "a straggler that comes and goes needs every=TIME and for=TIME above 0, found " +
-        in_quotes(text));
+    return Error::invalid("a recurring straggler needs every=TIME and for=TIME above 0, found " +
+                          in_quotes(text));
   }
   if (every > Seconds{0} && straggler.lasts >= every)
     return Error::invalid("for=TIME must be less than every=TIME, found " + in_quotes(text));
@@ -120,8 +119,8 @@ void add_cluster_options(CLI::App& app, EmulateArguments& arguments) {
   add_parsed(app, "--jobs", "N", "Processors to use; results do not change (default 1)",
              arguments.jobs, count_within(1, 1024));
   app.add_flag("--through-job", arguments.through_job,
-               "Also train by the decisions of a real job, the state machine of a server: shows "
-               "when the job notices stragglers, and the error of its own account of the saving. "
+               "Also train with the decisions of a real job, the state machine of a server: shows "
+               "when the job detects stragglers, and the error of the saving that it reports. "
                "With --iterations (default 500), --straggler, --noise and --overhead");
 }
 
@@ -151,8 +150,8 @@ void add_straggler_options(CLI::App& app, EmulateArguments& arguments) {
                  arguments.stragglers, parse_straggler);
   add_stragglers(
       app, "--throttle", "CLOCK[,...]",
-      "A pipeline whose GPUs are too hot for a clock above CLOCK, such as 1260MHz, whatever is "
-      "requested; times and pipeline as for --straggler. May be given several times",
+      "A pipeline whose GPUs are too hot for a clock above CLOCK, such as 1260MHz, even if a "
+      "higher one is requested; times and pipeline as for --straggler. May be given several times",
       arguments.throttles, parse_throttle);
   add_parsed(app, "--power-limit", "WATTS",
              "Power limit of each GPU, W: an instruction that draws more gets the time and energy "

@@ -130,7 +130,7 @@ std::string tokens_text(const EmulatedTrainingResult& result) {
     const carbon::ClusterBill bill = bill_of_tokens(result, totals, tokens);
     return amounts_text(result.cluster, bill.energy, bill.co2, bill.money);
   };
-  return std::string(name) + " tokens take " + words(result.outcome.harpe) + "; at all-max " +
+  return std::string(name) + " tokens need " + words(result.outcome.harpe) + "; at all-max " +
          words(result.outcome.all_max);
 }
 
@@ -197,7 +197,7 @@ std::string cluster_words(const EmulatedTrainingResult& result) {
   return count_text(result.gpus) + " GPUs: " + count_text(result.shape.pipelines) +
          (result.shape.pipelines == 1 ? " pipeline of " : " pipelines of ") +
          std::to_string(result.stages) + " stages, " + std::to_string(result.shape.gpus_per_stage) +
-         " a stage";
+         " per stage";
 }
 
 /// Returns sentences on the length and the events of the emulation.
@@ -216,7 +216,7 @@ std::vector<std::string> course_of(const EmulatedTrainingResult& result) {
   }
   if (outcome.above_cap > 0) {
     lines.push_back("In " + count_text(outcome.above_cap) +
-                    " iterations no plan draws as little as the power cap");
+                    " iterations, all plans draw more than the power cap");
   }
   if (outcome.checkpoints > 0 || outcome.failures > 0) {
     lines.push_back(count_text(outcome.checkpoints) + " checkpoints and " +
@@ -231,17 +231,17 @@ std::vector<std::string> course_of(const EmulatedTrainingResult& result) {
 std::vector<std::string> doubts_of(const EmulatedTrainingResult& result) {
   std::vector<std::string> lines;
   if (2 * result.deviation >= kShown) {
-    lines.push_back("The figure behind +- is twice the standard deviation between " +
+    lines.push_back("The figure after +- is only twice the standard deviation between " +
                     std::to_string(result.other_seeds) +
-                    " emulations with other seeds, and no more: other nodes, other random "
-                    "stragglers, other failures");
+                    " emulations with other seeds: other nodes, other random stragglers, other "
+                    "failures");
   }
   const std::string noise = result.shape.noise > 0 ? share_text(result.shape.noise) : "no";
   std::string spread = "Emulated with " + noise + " noise of each instruction and " +
                        share_text(result.shape.power_spread) + " spread of power between nodes";
   lines.push_back(std::move(spread));
   lines.emplace_back(
-      "Times and energies are those of the profile: the result is as good as the profile. "
+      "Times and energies are from the profile: the result is only as good as the profile. "
       "Predictions of single plans were 0.3 % off in time and 0.24 % in energy on four A100 "
       "(docs/validation.md)");
   lines.emplace_back(
@@ -273,11 +273,11 @@ std::vector<std::string> job_lines(const JobTrainingResult& job) {
     return grouped(energy / carbon::kKilowattHour, 3) + " kWh";
   };
   std::vector<std::string> lines = {
-      "By a real job's decisions, " + count_text(job.iterations) + " iterations: " +
+      "With the decisions of a real job, " + count_text(job.iterations) + " iterations: " +
       share_text(job.saved() / job.all_max_energy) + " saved against all-max, " + kwh(job.saved()) +
-      "; the job's own account, of the iterations that it could compare: " + kwh(job.claimed) +
-      " +- " + kwh(job.claimed_error) + "; " + share_text(job.time / job.all_max_time - 1) +
-      " slower than at all-max"};
+      "; the saving that the job reports, for the iterations that it could compare: " +
+      kwh(job.claimed) + " +- " + kwh(job.claimed_error) + "; " +
+      share_text(job.time / job.all_max_time - 1) + " slower than at all-max"};
   constexpr std::size_t kMostEvents = 12;
   for (std::size_t i = 0; i < std::min(kMostEvents, job.events.size()); ++i) {
     const training::JobEvent& event = job.events[i];
@@ -341,7 +341,7 @@ std::string emulation_text(const EmulatedTrainingResult& result,
   text += wrapped_lines(cluster_text(result.cluster, costs_of(result)), kTextColumns);
   if (result.tokens) text += wrapped_text(tokens_text(result) + '.', kTextColumns);
   for (const std::string& line : swings_of(result)) text += wrapped_text(line + '.', kTextColumns);
-  text += wrapped_text("How sure: " + joined(doubts_of(result), ". ") + '.', kTextColumns);
+  text += wrapped_text("Accuracy: " + joined(doubts_of(result), ". ") + '.', kTextColumns);
   if (result.through_job)
     for (const std::string& line : job_lines(*result.through_job))
       text += wrapped_text(line, kTextColumns, 4);
@@ -426,12 +426,13 @@ std::string emulation_page(const EmulatedTrainingResult& result, PageSource sour
   };
   const carbon::ClusterSaving saved = carbon::saving(bill(costs.plan), bill(costs.all_max));
   report::UsagePageInput page{.title = result.title, .subtitle = result.subtitle};
-  page.headline =
-      (result.cluster.time == carbon::kMonth ? "A month saves "
-                                             : duration_text(result.cluster.time) + " save ") +
-      amounts_text(result.cluster, saved.energy, saved.co2, saved.money) + ".";
+  page.headline = (result.cluster.time == carbon::kMonth
+                       ? "Saving in a month: "
+                       : "Saving in " + duration_text(result.cluster.time) + ": ") +
+                  amounts_text(result.cluster, saved.energy, saved.co2, saved.money) + ".";
   page.explanation = cluster_words(result) + ". " + less_words(result, saved, bill(costs.all_max)) +
-                     slower_words(result.outcome) + " The GPUs were emulated, not switched on.";
+                     slower_words(result.outcome) +
+                     " The GPUs were emulated: no real GPU was used.";
   page.doubt = "Emulated GPUs, not real ones.";
   page.table = narrow_table_of(result);
   page.table_heading = "What is saved";
@@ -440,7 +441,7 @@ std::string emulation_page(const EmulatedTrainingResult& result, PageSource sour
                      report::power_chart_figure(chart_of(result)),
                      "Each point is a mean over one pixel."}};
   }
-  report::PageSection rests{.heading = "What it rests on"}, sure{.heading = "How sure it is"};
+  report::PageSection rests{.heading = "Basis"}, sure{.heading = "Accuracy"};
   for (auto& [name, value] : cluster_facts(result.cluster, costs))
     rests.lines.push_back(name + ": " + value);
   if (result.tokens) rests.lines.push_back(tokens_text(result));
@@ -450,7 +451,7 @@ std::string emulation_page(const EmulatedTrainingResult& result, PageSource sour
     sure.lines.insert(sure.lines.end(), lines.begin(), lines.end());
   page.sections = {std::move(rests), std::move(sure)};
   if (result.through_job)
-    page.sections.push_back({"By a real job's decisions", job_lines(*result.through_job)});
+    page.sections.push_back({"With the decisions of a real job", job_lines(*result.through_job)});
   if (result.is_synthetic) page.warnings.emplace_back(kSyntheticRemark);
   page.source = std::move(source);
   return report::usage_page(page);

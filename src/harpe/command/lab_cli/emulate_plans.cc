@@ -60,7 +60,7 @@ Result<PlanJob> read_emulated_job(const EmulateArguments& arguments) {
     Error error = read.error();
     if (arguments.job_file.ends_with(".toml")) {
       error.diagnostics.push_back(
-          {.message = "a job file has the keys of harpe plan; options of the cluster stand in a "
+          {.message = "a job file has the keys of harpe plan; options of the cluster belong in a "
                       "file of options: --config " +
                       arguments.job_file});
     }
@@ -69,14 +69,14 @@ Result<PlanJob> read_emulated_job(const EmulateArguments& arguments) {
   PlanJob job = std::move(*read);
   if (job.objective.is_straggler() || job.objective.is_cap()) {
     return Error::invalid("the job's objective is '" + text_of(job.objective) +
-                          "', but an emulated cluster has stragglers and a power cap of its own: "
-                          "take it out of the job, and give --straggler 20% or --power-cap WATTS "
+                          "', but an emulated cluster has its own stragglers and power cap: "
+                          "remove it from the job, and give --straggler 20% or --power-cap WATTS "
                           "(of all GPUs)");
   }
   if (job.out) {
     return Error::invalid(
-        "the job says where to write (out), but that is --out of this command: "
-        "take it out of the job");
+        "the job states where to write (out), but this command has its own --out: "
+        "remove it from the job");
   }
   job.search_time = Seconds{0};
   job.search_windows.reset();
@@ -85,7 +85,7 @@ Result<PlanJob> read_emulated_job(const EmulateArguments& arguments) {
     job.gpu = find_gpu_model(arguments.gpu);
     if (job.gpu == nullptr) {
       return Error::invalid("--gpu: unknown GPU " + in_quotes(arguments.gpu) +
-                            " (harpe synth --list has those that are known)");
+                            " (harpe synth --list shows the known GPUs)");
     }
   }
   if (job.blocking_power.empty() && job.gpu != nullptr) {

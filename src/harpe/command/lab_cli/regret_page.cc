@@ -67,7 +67,7 @@ std::string grid(const Scale& scale) {
          coordinate(kHeight - 4) +
          "\" text-anchor=\"middle\">trainings of this job so far</text><text x=\"14\" y=\"" +
          middle + "\" text-anchor=\"middle\" transform=\"rotate(-90 14 " + middle +
-         ")\">paid beyond the oracle, in trainings</text>";
+         ")\">cost above the oracle, in trainings</text>";
 }
 
 std::string line(const Scale& scale, const Way& way, const std::vector<double>& regret) {
@@ -84,8 +84,7 @@ std::string chart_svg(const RegretChart& chart) {
   const Scale scale = scale_of(chart);
   std::string svg = "<svg viewBox=\"0 0 " + coordinate(kWidth) + " " + coordinate(kHeight) +
                     "\" role=\"img\">\n<title>" +
-                    escape("What was paid beyond the oracle for " + chart.name) + "</title>\n" +
-                    grid(scale);
+                    escape("Cost above the oracle for " + chart.name) + "</title>\n" + grid(scale);
   double x = kLeft;
   for (const Way& way : kWays) {
     svg += line(scale, way, chart.*way.regret);
@@ -103,8 +102,8 @@ std::string regret_page(const RegretPageInput& input) {
   std::string body =
       "<section aria-label=\"Result\">\n<p class=\"headline long\">" + escape(input.headline) +
       "</p>\n<p class=\"explanation\">" + escape(input.explanation) +
-      "</p>\n<p class=\"explanation\">The unit is one training of the oracle: at 2, what was "
-      "paid beyond it so far would have paid for two more of its trainings.</p>\n</section>\n"
+      "</p>\n<p class=\"explanation\">The unit is the cost of one training of the oracle: 2 "
+      "means that the cost above the oracle so far equals two of its trainings.</p>\n</section>\n"
       "<svg class=\"shared\" width=\"0\" height=\"0\" aria-hidden=\"true\"><clipPath "
       "id=\"plot\"><rect x=\"" +
       coordinate(kLeft) + "\" y=\"" + coordinate(kTop) + "\" width=\"" +

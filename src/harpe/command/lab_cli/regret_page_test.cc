@@ -23,7 +23,7 @@ TEST(RegretPage, HasALineForEachWayAndNeedsNoOtherFile) {
   EXPECT_THAT(page, AllOf(HasSubstr("<p class=\"headline long\">Harpe pays 2 % more</p>"),
                           HasSubstr("Each job is &lt;trained&gt; again"),
                           HasSubstr(">trainings of this job so far</text>"),
-                          HasSubstr(">paid beyond the oracle, in trainings</text>")));
+                          HasSubstr(">cost above the oracle, in trainings</text>")));
   EXPECT_THAT(page, AllOf(HasSubstr("Harpe 1.02"), HasSubstr("two seeds"),
                           HasSubstr("class=\"l0\""), HasSubstr("a&lt;b&gt;")));
   EXPECT_THAT(page,

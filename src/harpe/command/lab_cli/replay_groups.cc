@@ -48,8 +48,8 @@ Result<TracedJobs> traced_jobs(const std::vector<lab::JobGroup>& groups,
     const auto dataset = std::ranges::find(known, group.dataset, &lab::TracedDataset::name);
     if (dataset == known.end()) {
       return Error::invalid(arguments.groups + ": group " + in_quotes(group.name) +
-                            " is of the dataset " + in_quotes(group.dataset) +
-                            ", which the traces do not have");
+                            " has the dataset " + in_quotes(group.dataset) +
+                            ", which is not in the traces");
     }
     lab::TracedJob job = HARPE_TRY(
         lab::traced_job(traces, *dataset, arguments.gpus.front(), arguments.etas.front()));
@@ -131,7 +131,7 @@ Result<Outcome> write_synthetic(const SyntheticArguments& arguments) {
   const std::vector<lab::JobGroup> groups =
       lab::synthetic_groups(static_cast<std::uint64_t>(arguments.seed), arguments.shape);
   const std::string origin = "Synthetic groups of recurring jobs, seed " +
-                             std::to_string(arguments.seed) + ": invented, from no cluster";
+                             std::to_string(arguments.seed) + ": invented, not from a real cluster";
   HARPE_TRY(write_file(arguments.out, lab::job_groups_csv(groups, origin)));
   return Outcome{
       .text = "wrote " + std::to_string(groups.size()) + " synthetic groups of " +

@@ -70,7 +70,7 @@ TEST_F(ReplayGroups, RefusesWhatItCannotReplay) {
   const Said with_page = replay_groups(
       {"replay", "zeus", path(""), "--groups", path("groups.csv"), "--out", path("page.html")});
   EXPECT_EQ(with_page.status, 2);
-  EXPECT_THAT(with_page.err, HasSubstr("--groups goes with neither"));
+  EXPECT_THAT(with_page.err, HasSubstr("--groups cannot be combined with"));
   EXPECT_EQ(replay_groups({"replay", "zeus", path(""), "--groups", path("nothing.csv")}).status, 2);
   const std::filesystem::path traces = measured_data() / "zeus" / "traces";
   if (!exists(traces)) GTEST_SKIP() << "Zeus's traces are not there (HARPE_SHARED)";

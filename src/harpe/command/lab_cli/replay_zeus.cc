@@ -166,11 +166,13 @@ Json run_json(const ZeusRun& run) {
   Json list = Json::array();
   for (const ZeusJob& job : run.jobs) list.push_back(job_json(job, run.has_targets));
   const Means means = means_of(run);
-  return {{"gpu", run.gpu},
-          {"eta", run.eta},
-          {"seeds", seeds_of(run)},
-          {"datasets", std::move(list)},
-          {"mean_cost_over_oracle", {{"zeus", means.zeus}, {"harpe", means.harpe}}}};
+  Json document = {{"gpu", run.gpu},
+                   {"eta", run.eta},
+                   {"seeds", seeds_of(run)},
+                   {"datasets", std::move(list)},
+                   {"mean_cost_over_oracle", {{"zeus", means.zeus}, {"harpe", means.harpe}}}};
+  if (run.has_targets) document["targets_left_out"] = run.left_out;
+  return document;
 }
 
 /// Returns the job's name, with its target if runs have several targets.
@@ -201,7 +203,14 @@ std::string run_table(const ZeusRun& run) {
   }
   const Means means = means_of(run);
   table.add({"mean", "", "", shortest(means.zeus, 4), shortest(means.harpe, 4)});
-  return headline_of(means) + "\n\n" + table.text(false);
+  std::string text = headline_of(means) + "\n\n" + table.text(false);
+  if (!run.left_out.empty()) {
+    text += "\nLeft out, because the default batch size does not always reach it: ";
+    for (const std::string& target : run.left_out)
+      text += (&target == &run.left_out.front() ? "" : ", ") + target;
+    text += ".\n";
+  }
+  return text;
 }
 
 /// Returns the mean over the seeds with a regret (null if there is none), recurrence by recurrence.
@@ -298,14 +307,11 @@ std::string zeus_page(std::span<const ZeusRun> runs, const ZeusArguments& argume
   std::vector<std::string> etas;
   for (const double eta : arguments.etas) etas.push_back(shortest(eta));
   std::string explanation =
-      "Each job is trained again and again, and each time a batch size and a power limit are "
-      "chosen "
-      "for it. What is paid for a training is its energy and its time, weighed by eta (0: time "
-      "alone, 1: energy alone). The oracle is not a way to choose: it knows beforehand which "
-      "choice "
-      "is the cheapest. A line shows how much more than the oracle a way has paid by then; where "
-      "it "
-      "rises, the way still tries what costs more, and where it is flat, it has found the best.";
+      "Each job is trained many times, and each time a batch size and a power limit are chosen for "
+      "it. The cost of a training is its energy and its time, weighted by eta (0: only time, 1: "
+      "only energy). The oracle is not a real method: it knows the cheapest choice in advance. A "
+      "line shows how much more than the oracle a method has paid so far. Where the line rises, "
+      "the method still tries more expensive choices; where it is flat, it has found the best.";
   if (!arguments.from.empty()) {
     explanation += " Harpe knows what was learned on the " + arguments.from + ".";
   }
@@ -324,10 +330,10 @@ constexpr double kMostOfConstant = 10;
 
 Result<Outcome> run_groups(const ZeusArguments& arguments, Console& console) {
   if (!arguments.from.empty() || !arguments.out.empty() || arguments.targets) {
-    return Error::invalid("--groups goes with neither --from, nor --out, nor --targets");
+    return Error::invalid("--groups cannot be combined with --from, --out or --targets");
   }
   if (arguments.gpus.size() > 1 || arguments.etas.size() > 1) {
-    return Error::invalid("--groups goes with one GPU and one eta");
+    return Error::invalid("--groups needs exactly one GPU and one eta");
   }
   return replay_groups(arguments, console);
 }
@@ -408,8 +414,9 @@ Result<zeus::PayBackPrior> parse_prior(std::string_view text) {
     const auto found = std::ranges::find(kPriorConstants, one.substr(0, equals), name_of);
     const auto value = parse_number(one.substr(std::min(equals + 1, one.size())));
     if (found == kPriorConstants.end() || !value || !(*value > 0 && *value <= kMostOfConstant)) {
-      return Error::invalid(in_quotes(one) +
-                            " is not a constant of PayBackPrior, =, and a number above 0 up to 10");
+      return Error::invalid(
+          in_quotes(one) +
+          " is not NAME=NUMBER with a constant of PayBackPrior and a number above 0 up to 10");
     }
     prior.*found->second = *value;
     if (comma == std::string_view::npos) return prior;
@@ -427,7 +434,7 @@ auto parse_each(std::string_view text, Parse parse)
     const std::string_view one = text.substr(0, comma);
     values.push_back(HARPE_TRY(parse(one)));
     if (std::ranges::count(values, values.back()) > 1) {
-      return Error::invalid(in_quotes(one) + " is there twice");
+      return Error::invalid(in_quotes(one) + " is given twice");
     }
     if (comma == std::string_view::npos) return values;
     text.remove_prefix(comma + 1);

@@ -188,7 +188,10 @@ TEST_F(ReplayZeus, OfEveryTargetHasARowForEachThatTheDefaultReaches) {
   EXPECT_THAT(squad, ElementsAre(83, 84));
   EXPECT_EQ(document["datasets"].size(), lab::traced_datasets().size() + 1);
   EXPECT_THAT(read_file(csv).value(), StartsWith("dataset,target,gpu,eta,seed,"));
-  EXPECT_THAT(replay({"--targets", "--seeds", "1"}).out, HasSubstr("\nsquad 83 "));
+  EXPECT_THAT(document["targets_left_out"], ElementsAre("squad 85"));
+  const std::string text = replay({"--targets", "--seeds", "1"}).out;
+  EXPECT_THAT(text, HasSubstr("\nsquad 83 "));
+  EXPECT_THAT(text, HasSubstr("the default batch size does not always reach it: squad 85.\n"));
 }
 
 TEST_F(ReplayZeus, TellsHarpeTheHorizonThatIsAskedFor) {

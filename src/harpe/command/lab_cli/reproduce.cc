@@ -117,7 +117,7 @@ std::string text_of(const lab::ReproducedRows& found, int width) {
       "recomputed  the same rules, by Perseus's published algorithm from the profile\n"
       "by clocks   the same plans with the real times and energies of their clocks\n"
       "Harpe       its plans, with the real times and energies of their clocks\n"
-      "mb          micro-batches of a pipeline; docs/reproduction.md says more\n";
+      "mb          micro-batches of a pipeline; see docs/reproduction.md\n";
   for (const std::string& note : found.notes) text += wrapped_text("note: " + note, width);
   return text;
 }

@@ -73,8 +73,8 @@ Status take_price_heading(const std::string& file, SeriesArguments& arguments) {
     }
   }
   return Error::invalid(
-      "of prices, tell the unit: --unit EUR/MWh, USD/MWh, ct/kWh, ... (no column of " + file +
-      " is named by one)");
+      "give the unit of the prices: --unit EUR/MWh, USD/MWh, ct/kWh, ... (no column name in " +
+      file + " is a unit)");
 }
 
 Result<carbon::IntensitySeries> read_series(const std::string& file,
@@ -83,7 +83,7 @@ Result<carbon::IntensitySeries> read_series(const std::string& file,
   if (arguments.price) {
     if (options.kind) return Error::invalid("a price has no kind of intensity: leave out --kind");
     if (options.time_column.empty() || options.value_column.empty()) {
-      return Error::invalid("of prices, name --time-column and --value-column");
+      return Error::invalid("for prices, give --time-column and --value-column");
     }
     options.kind = IntensityKind::kPrice;
     options.unit = arguments.price->per_mwh;

@@ -130,8 +130,8 @@ std::string compared_controls_text(const SimulationView& view) {
     }
   }
   std::string text =
-      "The same job under other controls, each by the same deadline; saving over the best static "
-      "pace of any\n\n" +
+      "The same job under other controls, all with the same deadline; saving against the best "
+      "static pace of any control\n\n" +
       table.text(false);
   for (const ControlGain& gain : control_gains(view)) {
     const auto amount = [&](double grams) { return grouped(grams / unit, 2); };
@@ -259,14 +259,14 @@ std::string chase_text(const SimulationView& view) {
            percent_text(100 * time_over_all_max(view, way), 2) + " time";
   };
   return "Against all-max, Chase's rule has " + against(&lab::StartOutcome::chase) +
-         ";\none choice all along that takes no longer has " +
+         ";\none constant choice that takes no longer has " +
          against(&lab::StartOutcome::chase_static) + ".\n";
 }
 
 std::string job_text(const SimulationView& view) {
   const lab::CarbonJob& job = view.job;
   std::string text = duration_text(job.work) + " at the fastest pace, ";
-  text += job.slack ? "which it does not say, never over " + duration_text(*job.slack) +
+  text += job.slack ? "not known in advance, never more than " + duration_text(*job.slack) +
                           " behind 1/" + shortest(job.deadline_factor, 4) + " of that pace, "
                     : "deadline after " + duration_text(job.work * job.deadline_factor) + ", ";
   if (!job.pause.allowed) return text + "no pauses";
@@ -291,26 +291,26 @@ std::string simulation_text(const SimulationView& view) {
   }
   text += table.text(false);
   text += "+ against the best static pace of each start, chosen with hindsight; mean over starts\n";
-  if (!view.job.all_max) text += "* a " + view.choices + " does not say what all-max takes\n";
+  if (!view.job.all_max) text += "* a " + view.choices + " has no time and energy of all-max\n";
   text += '\n';
   if (!view.controls.empty()) text += compared_controls_text(view) + '\n';
   if (view.shows_chase) text += chase_text(view) + '\n';
   const bool is_price = !view.money.empty();
   if (hindsight.mean < kWorthIt) {
-    text += std::string("Nothing is to be gained here: with all ") +
-            (is_price ? "prices" : "intensities") + " known it would " +
+    text += std::string("There is nothing to gain here: with all ") +
+            (is_price ? "prices" : "intensities") + " known, the job would " +
             (is_price ? "pay only " : "emit only ") + percent_text(100 * hindsight.mean, 2) +
-            " less than one steady pace. A job need not wait for the "
-            "grid.\n";
+            " less than at one steady pace. The job does not need to wait "
+            "for the grid.\n";
   } else {
     text += std::string("The forecast") +
-            (view.error_share < 1 ? ", if it erred by " + percent_text(100 * view.error_share, 2) +
-                                        " of what it does,"
-                                  : "") +
+            (view.error_share < 1
+                 ? ", with " + percent_text(100 * view.error_share, 2) + " of its error,"
+                 : "") +
             " reaches " + grouped(100 * harpe.mean / hindsight.mean, 0) +
-            " % of what hindsight would save over a steady pace; its worst start " +
+            " % of the saving with hindsight over a steady pace; its worst start " +
             (is_price ? "pays " : "emits ") + percent_text(100 * std::abs(harpe.lowest), 2) +
-            (harpe.lowest < 0 ? " more" : " less") + " than that.\n";
+            (harpe.lowest < 0 ? " more" : " less") + " than the steady pace.\n";
   }
   return text;
 }

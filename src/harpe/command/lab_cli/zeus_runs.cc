@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "harpe/base/text.h"
 #include "harpe/command/command/on_all_processors.h"
 #include "harpe/command/input/input_file.h"
 
@@ -37,7 +38,11 @@ Result<ZeusRun> read_jobs(const ZeusArguments& arguments, const lab::Traces& tra
     for (const lab::TracedDataset& one : lab::with_each_target(traces, dataset)) {
       Result<ZeusJob> job = read_job(arguments, traces, before, one, gpu, eta);
       // A target that the default does not always reach defines no job of these traces.
-      if (job.ok()) run.jobs.push_back(*std::move(job));
+      if (job.ok()) {
+        run.jobs.push_back(*std::move(job));
+      } else {
+        run.left_out.push_back(std::string(one.name) + " " + shortest(one.target));
+      }
     }
   }
   if (run.jobs.empty()) {

@@ -46,6 +46,8 @@ struct ZeusRun {
   double eta = 0;
   bool has_targets = false;  ///< the jobs have every target
   std::vector<ZeusJob> jobs;
+  /// Targets that the default batch size does not always reach, or that lack its traces.
+  std::vector<std::string> left_out = {};
 };
 
 /// Returns the runs by GPU, then eta, in the order of the arguments. Fails with `kInvalidInput` if
