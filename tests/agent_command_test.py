@@ -39,7 +39,7 @@ class Commands(AgentTest):
         self.assertEqual(self.limits(), [300, 250])
         said = self.through_agent("limit", "reset", "--gpus", "all")
         self.assertEqual(said.returncode, 0, said.stderr)
-        self.assertIn("GPU 0: nothing that you set", said.stdout)
+        self.assertIn("GPU 0: no setting that you made", said.stdout)
         self.assertEqual(self.limits(), [300, 300])
         said = self.through_agent("limit", "set", "50", "--gpus", "0")
         self.assertEqual(said.returncode, 77)
@@ -106,11 +106,11 @@ class Commands(AgentTest):
         self.start("--dry-run")
         said = self.through_agent("clock", "set", "1200", "--gpus", "0")
         self.assertEqual(said.returncode, 0, said.stderr)
-        self.assertIn("would lock graphics clocks to 1200 MHz; the agent makes a dry run: nothing is set", said.stdout)
+        self.assertIn("would lock graphics clocks to 1200 MHz; dry run of the agent: nothing is set", said.stdout)
         self.assertNotIn("restored", said.stdout)
         self.assertEqual(self.leases(), {})
         self.assertEqual(self.stop(), 0)
-        self.assertIn("would put everything back (dry run", (self.folder / "log").read_text())
+        self.assertIn("would restore all settings (dry run", (self.folder / "log").read_text())
         lines = [json.loads(line) for line in (self.folder / "agent-audit.jsonl").read_text().splitlines()]
         self.assertEqual({line["result"] for line in lines}, {"would apply"})
         self.assertEqual([(line["action"], line["to"]) for line in lines if "gpu" in line],
@@ -121,7 +121,7 @@ class Commands(AgentTest):
         self.start()
         said = self.through_agent("clock", "set", "1740", "--gpus", "0")
         self.assertEqual(said.returncode, 0, said.stderr)
-        self.assertIn("1740 MHz was asked for, but the GPU still runs at 210 MHz", said.stdout)
+        self.assertIn("1740 MHz was requested, but the GPU still runs at 210 MHz", said.stdout)
 
     def test_one_gpu_that_fails_does_not_hide_the_others(self):
         self.simulate('[[fault]]\nkind = "gpu_lost"\ngpu = 1\nafter_calls = 200\n')
@@ -141,15 +141,15 @@ class Commands(AgentTest):
             said = self.through_agent("clock", "reset", "--gpus", "all")
             self.assertEqual(said.returncode, 69)
             self.assertIn("1 of 3 GPUs failed", said.stdout)
-            self.assertIn("gets back: graphics clocks not locked" if again else
-                          "it is tried again, to restore: graphics clocks not locked", said.stdout)
+            self.assertIn("the agent restores: graphics clocks not locked" if again else
+                          "the agent tries again to restore: graphics clocks not locked", said.stdout)
         self.assertEqual(self.stop(), 0)
         log = (self.folder / "log").read_text()
         self.assertRegex(log, r"\dZ harpe agent: GPU 1 stays changed; .* graphics clocks not locked, power limit 300 W")
         self.assertNotIn("GPU 0", log)
         self.start()
         log = (self.folder / "log").read_text()
-        self.assertIn("restoring what the last agent could not before it stopped", log)
+        self.assertIn("restoring settings that the last agent could not restore before it stopped", log)
         self.assertNotIn("crashed", log)
 
     def test_a_reset_of_what_somebody_else_holds_names_the_holder(self):
@@ -159,7 +159,7 @@ class Commands(AgentTest):
         self.assertEqual(said.returncode, 75)
         user = pwd.getpwuid(os.geteuid()).pw_name
         who = f"GPU 0: {user} (uid {os.geteuid()}), pid {os.getpid()} ('train.py') holds it for another 10 min"
-        self.assertIn(who + "; that is you: end it with: curl --unix-socket", said.stderr)
+        self.assertIn(who + "; this is your user: end it with: curl --unix-socket", said.stderr)
         said = self.through_agent("limit", "set", "250", "--gpus", "0")
         self.assertEqual((said.returncode, said.stderr.count("GPU 0")), (75, 1))
         self.assertIn(who, said.stderr)
@@ -186,7 +186,7 @@ class Commands(AgentTest):
                               capture_output=True, text=True, timeout=60, user=65534, group=65534, extra_groups=[])
         self.assertEqual(said.returncode, 75)
         self.assertIn("root (uid 0), pid", said.stderr)
-        self.assertIn("wait, or ask them or root to end it", said.stderr)
+        self.assertIn("wait, or ask the holder or root to end it", said.stderr)
         self.assertNotIn("/v1/leases/", said.stderr)
 
     def open_to_all(self):
@@ -220,10 +220,10 @@ class Commands(AgentTest):
         self.start()
         said = self.through_agent("limit", "set", "250", "--gpus", "0", HARPE_SIMULATION=str(self.simulation))
         self.assertEqual(said.returncode, 0, said.stderr)
-        self.assertIn("HARPE_SIMULATION does not count here", said.stdout)
+        self.assertIn("HARPE_SIMULATION has no effect here", said.stdout)
         said = self.through_agent("limit", "set", "250", "--simulate", self.simulation)
         self.assertEqual(said.returncode, 2)
-        self.assertIn("--simulate is for --direct", said.stderr)
+        self.assertIn("--simulate needs --direct", said.stderr)
 
     def test_without_an_agent_they_say_what_helps(self):
         said = self.through_agent("clock", "set", "1200")
@@ -235,7 +235,7 @@ class Commands(AgentTest):
         simulated = ["--direct", "--simulate", self.simulation, "--gpus", "0"]
         said = self.harpe_run("limit", "set", "200", *simulated)
         self.assertEqual(said.returncode, 0, said.stderr)
-        self.assertIn("nothing will put this back; undo it with: harpe limit reset --direct --gpus 0 --simulate "
+        self.assertIn("this is not restored automatically; undo it with: harpe limit reset --direct --gpus 0 --simulate "
                       f"{self.simulation}\n", said.stdout)
         self.assertIn("now:    power limit 300 W", self.harpe_run("limit", "reset", *simulated).stdout)
 

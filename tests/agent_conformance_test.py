@@ -6,6 +6,7 @@ import http.client
 import json
 import os
 import pathlib
+import pty
 import signal
 import shutil
 import socket
@@ -474,13 +475,27 @@ class Service(AgentTest):
         self.agent.wait(30)
         self.assertTrue(self.socket.exists())
 
-    def test_its_log_is_opened_anew(self):
+    def test_it_ends_in_order_when_its_terminal_closes(self):
+        child, terminal = pty.fork()
+        if child == 0:
+            try:
+                os.execv(self.command()[0], [str(part) for part in self.command()])
+            finally:
+                os._exit(127)
+        printed = b""
+        while b"listening on" not in printed:
+            printed += os.read(terminal, 4096)
+        os.close(terminal)
+        self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), 0)
+        self.assertFalse(self.socket.exists())
+
+    def test_its_log_is_reopened(self):
         self.start()
         log = self.folder / "log"
         log.touch()
         log.rename(self.folder / "log.1")
         self.agent.send_signal(signal.SIGHUP)
-        self.wait_for(lambda: log.exists() and "anew" in log.read_text())
+        self.wait_for(lambda: log.exists() and "reopened" in log.read_text())
         self.assertEqual(self.ask("GET", "/time").status, 200)
 
     def another_simulation(self):
@@ -512,15 +527,15 @@ class Service(AgentTest):
     def test_gpus_of_the_policy_that_are_not_there_are_said(self):
         self.policy.write_text(self.policy.read_text() + '[[allow]]\nusers = ["*"]\ngpus = ["9", "GPU-zz"]\nread = true\n')
         self.start()
-        self.assertIn("the policy names GPUs that this node has not (harpe devices): 9, gpu-zz",
+        self.assertIn("the policy names GPUs that this node does not have (harpe devices): 9, gpu-zz",
                       (self.folder / "log").read_text())
 
     def test_directories_are_not_made(self):
         nowhere = self.folder / "none"
-        self.assertIn("there is no such directory: make it first",
+        self.assertIn("the directory does not exist: create it first",
                       self.refused_start("--audit-log", nowhere / "audit.jsonl"))
         self.socket = nowhere / "agent.sock"
-        self.assertIn("there is no such directory: make it first", self.refused_start())
+        self.assertIn("the directory does not exist: create it first", self.refused_start())
         self.assertFalse(nowhere.exists())
 
     def test_a_simulation_does_not_take_the_place_of_the_real_agent(self):
@@ -529,7 +544,7 @@ class Service(AgentTest):
             run = subprocess.run([*command, *how.get("args", [])], capture_output=True, text=True, timeout=60,
                                  env={**os.environ, **how.get("env", {})})
             self.assertEqual(run.returncode, 2)
-            self.assertIn("needs a --socket of its own", run.stderr)
+            self.assertIn("needs its own --socket", run.stderr)
 
     def test_its_lines_have_one_form(self):
         for environment, stamp in [({}, r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ "), ({"JOURNAL_STREAM": "here"}, "")]:
@@ -654,7 +669,7 @@ class Crowds(AgentTest):
         kept = self.open_many(50 + (32 if os.geteuid() == 0 else 0))
         refused = self.ask("GET", "/time")
         self.assertEqual((refused.status, refused.headers["retry-after"]), (503, "5"))
-        self.assertIn("as many connections as this agent, or one user or address, may have", refused.body)
+        self.assertIn("the limit of connections is reached, of this agent or of one user or address", refused.body)
         self.assertEqual(self.ask("GET", "/health").status, 200)
         kept[-1].close()
         self.wait_for(lambda: self.ask("GET", "/time").status == 200)
@@ -670,7 +685,7 @@ class Crowds(AgentTest):
         for connection in crowd:
             connection.close()
         self.wait_for(lambda: self.ask("GET", "/time").status == 200)
-        self.assertRegex((self.folder / "log").read_text(), "have to wait|no room for a connection")
+        self.assertRegex((self.folder / "log").read_text(), "have to wait|refused a connection")
 
 
 def few_files():

@@ -159,7 +159,7 @@ TEST_F(BadInput, StagesThatTheScheduleLeavesOutAreNamedBeforeAnythingElse) {
 TEST_F(BadInput, AScheduleThatWaitsForItself) {
   // Stage 1 runs the backward of its first micro-batch before the forward that it needs.
   expect_refused(plan_list("0F0,0B0\n1B0,1F0\n"),
-                 AllOf(HasSubstr("list.csv"), HasSubstr("circle")));
+                 AllOf(HasSubstr("list.csv"), HasSubstr("cycle")));
 }
 
 TEST_F(BadInput, AnInstructionTwiceOrNever) {
@@ -217,7 +217,7 @@ TEST_F(BadInput, OptionsThatDoNotFitThePipeline) {
                  AllOf(HasSubstr("--transfer-forward has 3 values, the pipeline has 1"),
                        HasSubstr("--load has 3 values, the pipeline has 2 stages")));
   expect_refused(plan(kGood, {"--schedule", list("0F0,0B0\n1F0,1B0\n")}),
-                 AllOf(HasSubstr("list.csv"), HasSubstr("4 were asked for")));
+                 AllOf(HasSubstr("list.csv"), HasSubstr("4 were requested")));
 }
 
 TEST_F(BadInput, ADirectoryThatCannotBeWritten) {

@@ -211,14 +211,14 @@ TEST_F(CompareCommand, NamesWhatTheProfileCannotPrice) {
   EXPECT_THAT(std::string(row(rows, "schedule", "zb-h1")["missing"]), HasSubstr("weight"));
   EXPECT_FALSE(row(rows, "schedule", "gpipe").contains("missing"));
   const Said said = says("compare", {"--schedules", "1f1b,zb-h1,interleaved-1f1b"}, "whole.csv");
-  EXPECT_THAT(said.out, AllOf(HasSubstr("note: Transfers are taken as free"),
+  EXPECT_THAT(said.out, AllOf(HasSubstr("note: Transfers are assumed to be free"),
                               HasSubstr("takes an equal share")));
   EXPECT_THAT(said.out,
-              AllOf(HasSubstr("Not priced by this profile:\n  zb-h1: "),
+              AllOf(HasSubstr("Not possible with this profile:\n  zb-h1: "),
                     HasSubstr("one power limit: the profile has no rows for power limits: "
                               "--gpu MODEL"),
                     Not(HasSubstr("gpipe"))));
-  std::istringstream lines(said.out.substr(said.out.find("Not priced")));
+  std::istringstream lines(said.out.substr(said.out.find("Not possible")));
   for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 80U) << line;
   EXPECT_THAT(said.out, HasSubstr("\n    "));  // continuation lines of a reason
   EXPECT_THAT(says("compare", {"--schedules", "1f1b,zb-h1,zb-h2"}, "whole.csv").out,
@@ -274,7 +274,7 @@ TEST_F(CompareCommand, WritesOverNothingThatItReads) {
   std::filesystem::rename(path("profile.csv"), path("mine/schedules.csv"));
   const Said said = says("compare", {"--out", path("mine")}, "mine/schedules.csv");
   EXPECT_EQ(said.status, 2);
-  EXPECT_THAT(said.err, HasSubstr("would write over"));
+  EXPECT_THAT(said.err, HasSubstr("would overwrite the input"));
 }
 
 TEST_F(CompareCommand, SaysWhatItDoesNotKnow) {

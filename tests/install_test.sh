@@ -84,7 +84,7 @@ grep -q -- "--target harpe_installable" <<<"$said" || { echo "not built: $said";
 
 # `harpe agent` starts the installed daemon, so it prints an error that only the daemon detects.
 said=$(PATH=/usr/bin:/bin "$harpe" agent --simulate "$work/none.toml" 2>&1) && exit 1
-grep -q "needs a --socket of its own" <<<"$said" || { echo "installed agent: $said"; exit 1; }
+grep -q "needs its own --socket" <<<"$said" || { echo "installed agent: $said"; exit 1; }
 
 # `harpe lab` starts the installed program; without it the message names the package, for any arguments.
 said=$(PATH=/usr/bin:/bin "$harpe" lab reproduce --help)

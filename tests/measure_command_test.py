@@ -249,7 +249,7 @@ calls = "reads"
     def test_without_any_device_the_command_runs_and_the_report_says_why_there_is_no_energy(self):
         done = self.harpe("run", "--", "sh", "-c", "echo out; exit 3")
         self.assertEqual((done.returncode, done.stdout), (3, "out\n"))
-        self.assertIn("Only the time was measured: there is no GPU here", done.stderr)
+        self.assertIn("Only the time was measured: this machine has no GPU", done.stderr)
         self.assertIn("docs/simulated-gpus.md", done.stderr)
         self.assertIn("nvml:", done.stderr)
         self.assertIn("rapl:", done.stderr)
@@ -273,8 +273,8 @@ calls = "reads"
                            ("max_energy_range_uj", "262143328850")):
             (package / name).write_text(text + "\n")
         done = self.harpe("run", "--carbon", "300", "--", "true")
-        self.assertIn("no device gave its energy meanwhile", done.stderr)
-        self.assertIn("Without energy there is no CO2", done.stderr)
+        self.assertIn("no device reported its energy", done.stderr)
+        self.assertIn("Without energy, no CO2 can be computed", done.stderr)
         self.assertNotIn("no GPU", done.stderr)
 
     def test_wrong_options_stop_before_the_command_runs(self):
@@ -832,7 +832,7 @@ class SwitchLatency(Case):
         for row in rows:
             self.assertRegex(row, r"\d+\.\d±\d+\.\d <=\d+\.\d")
         self.assertTrue(all(len(line) <= 80 for line in done.stdout.splitlines()), done.stdout)
-        self.assertIn("median, how far each may be off, longest", done.stdout)
+        self.assertIn("median, error of each value, longest", done.stdout)
 
     def test_a_gpu_that_fails_does_not_lose_the_ones_before_it(self):
         table = self.folder / "pairs.csv"

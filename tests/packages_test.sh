@@ -86,7 +86,7 @@ use_command() {
   [[ $(in_root harpe lab --version) = "harpe-lab "* ]] || fail "harpe lab"
   [[ $(in_root harpe replay zeus --help) = "harpe replay zeus: "* ]] || fail "harpe replay"
   said=$(in_root harpe agent --simulate /none.toml 2>&1) && fail "harpe agent: $said"
-  grep -q "needs a --socket of its own" <<<"$said" || fail "harpe agent: $said"
+  grep -q "needs its own --socket" <<<"$said" || fail "harpe agent: $said"
   # Builds a program with libharpe-dev.
   cc -o "$root/tmp/rank" "$source_dir/examples/rank.c" \
     $(PKG_CONFIG_ALLOW_SYSTEM_LIBS=1 PKG_CONFIG_ALLOW_SYSTEM_CFLAGS=1 PKG_CONFIG_SYSROOT_DIR=$root PKG_CONFIG_LIBDIR=$(dirname "$(find "$root/usr/lib" -name harpe-client.pc)") \

@@ -268,7 +268,7 @@ TEST_F(PlanCommand, ChoosesLabelsBesideClocks) {
   EXPECT_LT(chosen(summary({"--slowdown", "10"}), "iteration_energy_j"), without);
   const Said said = plan(options);
   ASSERT_EQ(said.status, 0) << said.err;
-  EXPECT_THAT(said.out, HasSubstr("freqs_pipeline_00000.py is left out"));
+  EXPECT_THAT(said.out, HasSubstr("freqs_pipeline_00000.py is not written"));
   EXPECT_FALSE(std::filesystem::exists(path("out/freqs_pipeline_00000.py")));
   std::string document = read("out/plan.json");
   EXPECT_THAT(document,
@@ -302,7 +302,7 @@ TEST_F(PlanCommand, TheCertificateOfAnEarlierPlanIsKeptAsideAndProvesNothingOfTh
   const std::string proof = read("out/certificate.json");
   const Said said = plan({"--slowdown", "5", "--points", "0", "--out", path("out")});
   ASSERT_EQ(said.status, 0);
-  EXPECT_THAT(said.err, AllOf(HasSubstr("warning:"), HasSubstr("of an earlier plan"),
+  EXPECT_THAT(said.err, AllOf(HasSubstr("warning:"), HasSubstr("to an earlier plan"),
                               HasSubstr(path("out/earlier-certificate.json"))));
   EXPECT_FALSE(std::filesystem::exists(path("out/certificate.json")));
   EXPECT_EQ(read("out/earlier-certificate.json"), proof);
@@ -360,7 +360,7 @@ TEST_F(PlanCommandWithLateClocks, ABoundOfTheirOwnIsProven) {
                                          "--points",       "0",       "--out",
                                          path("out")};
   EXPECT_THAT(plan(late).out,
-              HasSubstr("No plan that ends as soon and whose clocks come so late needs less than"));
+              HasSubstr("No plan that is as fast, with clocks as late, needs less than"));
   const Said verified =
       harpe_says({"verify", path("out/plan.json"), "--profile", path("profile.csv"),
                   "--certificate", path("out/certificate.json")});
@@ -417,18 +417,17 @@ TEST_F(PlanCommandWithATableBeside, ItIsUsedAndNamed) {
   const Said found = plan({"--quick", "--points", "2", "--out", path("out")});
   ASSERT_EQ(found.status, 0) << found.err;
   EXPECT_EQ(found.err, "");
-  EXPECT_THAT(found.out,
-              HasSubstr("\nClock changes come late as profile.latency.csv says (10 to 30 "
-                        "ms); --switch-latency 0 takes them as free\n"));
+  EXPECT_THAT(found.out, HasSubstr("\nClock changes are late as in profile.latency.csv (10 to 30 "
+                                   "ms); --switch-latency 0 assumes free changes\n"));
   EXPECT_THAT(read("out/report.html"),
-              AllOf(HasSubstr("<dd>late as profile.latency.csv says (10 to 30 ms)</dd>"),
+              AllOf(HasSubstr("<dd>late as in profile.latency.csv (10 to 30 ms)</dd>"),
                     HasSubstr(digest_text(fnv1a(read("profile.latency.csv"))))));
   const std::string made = read("out/plan.json");
   const Said given = plan({"--quick", "--points", "2", "--out", path("out"), "--switch-latency",
                            path("profile.latency.csv")});
   EXPECT_EQ(given.err, "");
-  EXPECT_THAT(given.out, AllOf(HasSubstr("late as profile.latency.csv says (10 to 30 ms)\n"),
-                               Not(HasSubstr("takes them as free"))));
+  EXPECT_THAT(given.out, AllOf(HasSubstr("late as in profile.latency.csv (10 to 30 ms)\n"),
+                               Not(HasSubstr("assumes free changes"))));
   EXPECT_EQ(read("out/plan.json"), made);
 
   const json said = summary({"--quick"});
@@ -440,25 +439,26 @@ TEST_F(PlanCommandWithATableBeside, ItIsUsedAndNamed) {
 TEST_F(PlanCommandWithATableBeside, AnOptionOrAJobFileOverridesIt) {
   for (const char* none : {"0", "0s"}) {
     const Said free = plan({"--switch-latency", none});
-    EXPECT_THAT(free.out, AllOf(HasSubstr("taken as free"), Not(HasSubstr("profile.latency.csv"))));
+    EXPECT_THAT(free.out,
+                AllOf(HasSubstr("assumed to be free"), Not(HasSubstr("profile.latency.csv"))));
   }
   const json free = summary({"--switch-latency", "0"});
   EXPECT_EQ(free["switch_latency_s"], 0);
   EXPECT_TRUE(free["latency_table"].is_null());
   EXPECT_FALSE(free["plans"].contains("free_switching"));
   EXPECT_THAT(plan({"--quick", "--switch-latency", "5ms"}).out,
-              HasSubstr("\nClock changes come 5 ms late\n"));
+              HasSubstr("\nClock changes are 5 ms late\n"));
   const std::string job = write("job.toml",
                                 "profile = \"profile.csv\"\nmicro-batches = 2\n"
                                 "blocking-power = 83.64\nswitch-latency = 0\n");
-  EXPECT_THAT(harpe_says({"plan", job}).out, HasSubstr("taken as free"));
+  EXPECT_THAT(harpe_says({"plan", job}).out, HasSubstr("assumed to be free"));
 }
 
 TEST_F(PlanCommandWithATableBeside, OtherCommandsUseItToo) {
   const Said compared =
       harpe_says({"compare", "--profile", path("profile.csv"), "--micro-batches", "2",
                   "--blocking-power", "83.64", "--quick", "--schedules", "none"});
-  EXPECT_THAT(compared.out, HasSubstr("late as profile.latency.csv says (10 to 30 ms)"))
+  EXPECT_THAT(compared.out, HasSubstr("late as in profile.latency.csv (10 to 30 ms)"))
       << compared.err;
   ASSERT_EQ(plan({"--switch-latency", "0", "--points", "0", "--out", path("out")}).status, 0);
   const auto predicted = [&](std::vector<std::string> more) {
@@ -466,7 +466,7 @@ TEST_F(PlanCommandWithATableBeside, OtherCommandsUseItToo) {
     return harpe_says(more).out;
   };
   const std::string late = predicted({});
-  EXPECT_THAT(late, HasSubstr("late as profile.latency.csv says (10 to 30 ms)"));
+  EXPECT_THAT(late, HasSubstr("late as in profile.latency.csv (10 to 30 ms)"));
   EXPECT_NE(predicted({"--switch-latency", "0"}), late);
   EXPECT_THAT(predicted({"--switch-latency", path("profile.latency.csv")}), HasSubstr("(10 to 30"));
   EXPECT_EQ(json::parse(predicted({"--json"}))["latency_table"], path("profile.latency.csv"));
@@ -497,7 +497,7 @@ TEST_F(PlanCommandWithATableBeside, ABrokenOneIsNamedWithWhatToDo) {
   const Said said = plan({});
   EXPECT_EQ(said.status, 2);
   EXPECT_THAT(said.err, AllOf(HasSubstr(table + ":2:6: latency: expected seconds"),
-                              HasSubstr(table + ": is used because it lies beside the profile"),
+                              HasSubstr(table + ": is used because it is beside the profile"),
                               HasSubstr("--switch-latency 0")));
   EXPECT_EQ(plan({"--switch-latency", "0"}).status, 0);
   EXPECT_EQ(harpe_says({"predict", path("none"), "--profile", path("profile.csv")}).status, 2);
@@ -547,8 +547,9 @@ TEST_F(PlanCommandWithLateClocks, PlansForHarpesClientCountWhatItLeaves) {
             any["plans"]["fastest"]["iteration_time_s"]);
   EXPECT_LT(chosen(own, "iteration_energy_j"), chosen(any, "iteration_energy_j"));
   options.insert(options.end(), {"--certificate", "--points", "0", "--out", path("out")});
-  EXPECT_THAT(plan(options).out, HasSubstr("Harpe's client asks ahead: the plan counts the 3 ms "
-                                           "that remain"));
+  EXPECT_THAT(
+      plan(options).out,
+      HasSubstr("Harpe's client requests clocks ahead: the plan counts the remaining 3 ms"));
   const auto verified = [&](std::vector<std::string> more) {
     more.insert(more.begin(),
                 {"verify", path("out/plan.json"), "--profile", path("profile.csv"), "--certificate",
@@ -627,7 +628,7 @@ TEST_F(PlanCommand, APlanOfAFileIsVerifiedAgainstThatFile) {
   EXPECT_EQ(verify({"--schedule", path("list.csv")}).status, 0);
   const Said unknown = verify({});
   EXPECT_EQ(unknown.status, 2);
-  EXPECT_THAT(unknown.err, HasSubstr("'custom', which is no schedule known by name: give its file "
+  EXPECT_THAT(unknown.err, HasSubstr("'custom' is not known by name: give its file "
                                      "with --schedule"));
   ASSERT_EQ(harpe_says({"schedule", "convert", "gpipe", "--stages", "4", "--micro-batches", "6",
                         "--to", "torch", "--out", path("other.csv")})
@@ -669,8 +670,8 @@ TEST_F(PlanCommand, EveryGoalIsMet) {
 }
 
 TEST_F(PlanCommand, TheTableSaysHowItsPlansAreTimed) {
-  const std::string waits = "All of them wait for the straggler";
-  const std::string no_fastest = "all-max is no fastest plan";
+  const std::string waits = "All of these plans wait for the straggler";
+  const std::string no_fastest = "all-max is not the fastest plan";
   const auto table_of = [&](const std::string& time_at_highest,
                             const std::vector<std::string>& more) {
     std::ofstream(path("two.csv")) << "stage,instruction,frequency,time,energy\n"
@@ -872,7 +873,7 @@ TEST_F(PlanCommand, SaysWhatItSavesIfTheChangesThatItTakesAsFreeComeLate) {
   const double saving = late["saving_percent"].get<double>();
   EXPECT_LT(saving, chosen(document, "saving_percent"));
   const std::string words =
-      "taken as free; with 10 ms each PLAN saves " + two_decimals(saving) + " %, not " +
+      "assumed to be free; with 10 ms each PLAN saves " + two_decimals(saving) + " %, not " +
       two_decimals(chosen(document, "saving_percent")) + " %, and takes " +
       two_decimals(
           100 *
@@ -923,7 +924,7 @@ TEST_F(PlanCommand, AProfileLooksRightWhereNothingIsRemarked) {
   EXPECT_THAT(checked(), AllOf(HasSubstr(" instructions\nNothing looks wrong.\n"),
                                HasSubstr("Energies are compared as they are")));
   EXPECT_THAT(harpe_says({"profile", "check", path("profile.csv"), "--blocking-power", "80"}).out,
-              HasSubstr("Energies are compared less what a GPU draws that waits"));
+              HasSubstr("Energies are compared after subtracting the energy of a GPU that waits"));
   std::string copied = read("profile.csv");
   std::istringstream lines(copied);
   for (std::string line; std::getline(lines, line);) {

@@ -67,7 +67,7 @@ def check_switching(page):
     require(page, longer is not None or abs(time) < SMALLEST_SHOWN, f"{found[0]}: not in the same time")
     if longer is not None:
         compare(page, found[0], [signed(longer, time_way)], [time])
-    found = search(page, r"No plan that ends as soon and whose clocks come so late needs less than # J[,;] "
+    found = search(page, r"No plan that is as fast, with clocks as late, needs less than # J[,;] "
                          r"(?:# % above the plan with free switching; )?this one needs # % more")  # fmt: skip
     bound, above, gap = found.groups()
     tight = chosen["tight_bound_j"]
@@ -80,8 +80,8 @@ def check_free(page):
     """Checks free clocks: the saving if clocks were late, and the part of the gap that is due to the bound."""
     chosen, replay = page.rows["chosen"], page.summary["plans"].get("late_replay")
     if replay is not None:
-        found = search(page, r"(\d+) clock changes? taken as free; with 10 ms each this plan saves # %"
-                             r"(?: all the same|, not # %)(?:, and takes # % longer)?")  # fmt: skip
+        found = search(page, r"(\d+) clock changes? assumed to be free; with 10 ms each this plan(?: still)? saves # %"
+                             r"(?:, not # %)?(?:, and takes # % longer)?")  # fmt: skip
         changes, late, free, longer = found.groups()
         compare(page, found[0], [changes, late, free or late],
                 [chosen["clock_changes"], replay["saving_percent"], chosen["saving_percent"]])  # fmt: skip
@@ -91,8 +91,8 @@ def check_free(page):
             compare(page, found[0], [longer], [time])
     gap = 100 * (chosen["iteration_energy_j"] / chosen["tight_bound_j"] - 1)
     if chosen["gap_percent"] - gap >= 0.002:
-        found = search(page, r"Of the chosen plan's gap, # % lies in the bound, which mixes clocks as no plan can: none that"
-                             r" ends as soon needs less than # J; this one needs # % more")  # fmt: skip
+        found = search(page, r"Of the chosen plan's gap, # % is due to the bound, which mixes clocks as no plan can: no plan that"
+                             r" is as fast needs less than # J; this one needs # % more")  # fmt: skip
         compare(page, found[0], found.groups(), [chosen["gap_percent"] - gap, chosen["tight_bound_j"], gap])
 
 

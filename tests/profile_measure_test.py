@@ -100,7 +100,7 @@ class ProfileMeasureTest(unittest.TestCase):
     def test_what_was_measured_at_one_clock_is_not_said_to_be_enough_for_a_plan(self):
         run = self.measure("--as-is", training=self.training(300))
         self.assertEqual(run.returncode, 0, run.stderr)
-        self.assertIn("measuring at the clock that the GPUs have: none is set", run.stderr)
+        self.assertIn("measuring at the present clock of the GPUs: no clock is set", run.stderr)
         self.assertIn("A plan needs several clocks", run.stderr)
         self.assertNotIn("harpe plan", run.stderr)
         self.assertNotIn("all-max", run.stderr)
@@ -122,7 +122,7 @@ class ProfileMeasureTest(unittest.TestCase):
         self.assertEqual((run.returncode, run.stdout), (3, "trained\n"), run.stderr)
         self.assertIn("training continues at all-max", run.stderr)
         self.assertIn("next: harpe plan --profile ", run.stderr)
-        self.assertIn("note: profile.latency.csv was there before; harpe plan takes clocks to be as late as it says", run.stderr)
+        self.assertIn("note: profile.latency.csv existed before; harpe plan uses its latencies", run.stderr)
         self.assertEqual(self.files(), ["profile.csv", "profile.latency.csv"])
 
     def test_training_that_ends_too_soon_leaves_what_there_is(self):
@@ -137,7 +137,7 @@ class ProfileMeasureTest(unittest.TestCase):
     def test_a_script_without_harpe_is_told_how(self):
         run = self.measure(training=["true"])
         self.assertEqual((run.returncode, self.files()), (1, []), run.stderr)
-        self.assertIn("no rank has come", run.stderr)
+        self.assertIn("no rank has registered", run.stderr)
         self.assertIn("harpe.torch_pipelining", run.stderr)
         self.assertEqual(self.measure(training=["./none"]).returncode, 127)
 
@@ -160,7 +160,7 @@ class ProfileMeasureTest(unittest.TestCase):
         run = self.measure(*QUICKLY, training=["touch", self.folder / "begun"])
         self.assertFalse((self.folder / "begun").exists())
         self.assertEqual(run.returncode, 77, run.stderr)
-        self.assertIn("the policy does not let you set clocks of any GPU", run.stderr)
+        self.assertIn("the policy does not allow you to set the clocks of any GPU", run.stderr)
         self.assertIn("clocks_mhz = ", run.stderr)
 
     def test_what_the_policy_refuses_of_one_gpu_is_said(self):
@@ -186,7 +186,7 @@ class ProfileMeasureTest(unittest.TestCase):
         self.environment["HARPE_OBSERVE"] = "1"
         run = self.measure(*QUICKLY, training=self.training(5))
         self.assertEqual(run.returncode, 2, run.stderr)
-        self.assertIn("HARPE_OBSERVE=1 says that no clock is set", run.stderr)
+        self.assertIn("HARPE_OBSERVE=1 forbids setting clocks", run.stderr)
 
     def test_a_killed_command_leaves_neither_server_nor_agent_nor_for_long_its_files(self):
         where = self.folder / "where"

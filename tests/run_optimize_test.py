@@ -107,7 +107,7 @@ class RunOptimizeTest(agent_process.AgentTest):
         self.assertEqual(again["profilings"], 0)
         run, other = self.optimize(*options, command=[*self.train, "61"])
         self.assertFalse(other["from_profile"])
-        self.assertIn("is not used again", run.stderr)
+        self.assertIn("was not reused", run.stderr)
         profile.write_text("{")
         refused = subprocess.run([self.harpe, "run", "--optimize", *options, "--", "touch", self.folder / "ran"],
                                  env=self.environment, capture_output=True, text=True, timeout=60)
@@ -184,7 +184,7 @@ class RunOptimizeTest(agent_process.AgentTest):
         self.allow("clocks_mhz = [210, 1740]\n")
         run, seen = self.optimize("energy", command=["sleep", "1"])
         self.assertEqual((seen["steps"], seen["choice"]), (0, None))
-        self.assertIn("No step was seen", run.stderr)
+        self.assertIn("No step was recorded", run.stderr)
         self.check_all_is_restored()
 
     def test_options_that_go_with_another_are_refused_without_it(self):

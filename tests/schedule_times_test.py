@@ -305,7 +305,7 @@ class Case:
         expected = simulate(lists, at_all_max, self.mode, self.transfers)
         done = self.plan()
         if expected is None or done.returncode:
-            assert expected is None and "circle" in done.stdout, f"{self.label}: {done.stdout}"
+            assert expected is None and "cycle" in done.stdout, f"{self.label}: {done.stdout}"
             return print(f"{self.label}: the ranks wait for each other")
         said = json.loads(done.stdout)["plans"]["all_max"]["iteration_time_s"]
         self.same(said, makespan(expected, at_all_max), "all-max")

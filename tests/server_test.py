@@ -173,10 +173,10 @@ class Crashes(ServerTest):
             done, status = os.waitpid(child, 0 if with_signal else os.WNOHANG)
             return os.waitstatus_to_exitcode(status) if done else None
 
-    def test_it_ends_in_order_when_its_terminal_closes_and_opens_its_log_anew_otherwise(self):
+    def test_it_ends_in_order_when_its_terminal_closes_and_reopens_its_log_otherwise(self):
         child, terminal = self.in_a_terminal()
         os.kill(child, signal.SIGHUP)
-        self.wait_for(lambda: "log file reopened" in self.log_text())
+        self.wait_for(lambda: "log reopened" in self.log_text())
         os.close(terminal)
         ended = []
         self.wait_for(lambda: ended.append(self.end_of(child)) or ended[-1] is not None)
@@ -186,9 +186,9 @@ class Crashes(ServerTest):
     def test_with_nohup_it_outlives_its_terminal(self):
         child, terminal = self.in_a_terminal(signal.SIG_IGN)
         os.close(terminal)
-        self.wait_for(lambda: "log file reopened" in self.log_text())
+        self.wait_for(lambda: "log reopened" in self.log_text())
         os.kill(child, signal.SIGHUP)
-        self.wait_for(lambda: self.log_text().count("log file reopened") == 2)
+        self.wait_for(lambda: self.log_text().count("log reopened") == 2)
         self.assertIsNone(self.end_of(child))
 
     def test_a_second_server_on_one_file_is_refused(self):
@@ -263,7 +263,7 @@ class Commands(ServerTest):
     def test_the_bill_of_a_job_s_cluster_is_by_its_plans(self):
         self.start()
         self.good("PUT", "/v1/jobs/new", specification())
-        self.assertIn("There is no plan yet", self.job("show", "new", "--price", "0.10/kWh").stdout)
+        self.assertIn("No bill yet", self.job("show", "new", "--price", "0.10/kWh").stdout)
         self.begin(data=2)
         self.wait_for_phase("running")
         terms = ("--price", "0.10 EUR/kWh", "--carbon", "DE", "--pue", "1.2", "--hours", "100")
@@ -364,7 +364,7 @@ class Commands(ServerTest):
             self.assertIn(said, told.stderr)
         told = self.job("list", server=f"http://{self.address}/v1")
         self.assertEqual(told.returncode, 2)
-        self.assertIn("ends with its host and port", told.stderr)
+        self.assertIn("must end after its host and port", told.stderr)
         self.assertIn("is `harpe serve` running there?", self.job("watch", "j", server="http://127.0.0.1:9").stderr)
         slash = self.ask("PUT", "/v1/jobs/k/", specification())
         self.assertEqual(slash.status, 404)

@@ -267,11 +267,11 @@ INSTANTIATE_TEST_SUITE_P(
         Answer{"DeadlineWithoutItsPoint", {"--deadline", "8"}, 2, "is 0.8 s meant?"},
         Answer{"DeadlineInMilliseconds", {"--deadline", "800"}, 2, "is 800ms meant?"},
         Answer{"SlowdownOfFiveTimes", {"--slowdown", "500"}, 2, "times the fastest iteration"},
-        Answer{"LateDeadline", {"--deadline", "2"}, 0, "past the least energy"},
+        Answer{"LateDeadline", {"--deadline", "2"}, 0, "beyond the least energy"},
         Answer{"FractionForPercent",
                {"--slowdown", "0.05"},
                0,
-               "taken as 0.05 %; if it is a fraction, write 5%"},
+               "read as 0.05 %; if it is a fraction, write 5%"},
         Answer{"PowerCapInKilowatts", {"--power-cap", "0.6"}, 2, "is 0.6kW meant?"},
         Answer{"PowerCapAboveAllMax", {"--power-cap", "5kW"}, 0, "changes nothing"},
         Answer{"SlowStraggler", {"--straggler", "120x"}, 0, "is 1.2x meant?"},
@@ -344,7 +344,7 @@ TEST_F(Slips, ProfilesInOtherUnitsAreNamed) {
   EXPECT_THAT(plan({}, write("u.csv", both)).err, HasSubstr("are they in ms and mJ?"));
   const Said checked = harpe_says({"profile", "check", write("u.csv", changed(csv, 3, 1e3))});
   EXPECT_THAT(checked.err, HasSubstr("warning: "));
-  EXPECT_THAT(checked.out, HasSubstr("Its units look wrong, nothing else.\n"));
+  EXPECT_THAT(checked.out, HasSubstr("The units look wrong, nothing else.\n"));
 }
 
 TEST_F(Slips, OtherSeparatorsAreGuessedAndSaid) {
@@ -386,7 +386,7 @@ TEST_F(Slips, APlanIsNotWrittenOverItsOwnProfile) {
   const std::string file = write("mine/profile.csv", csv);
   const Said said = plan({"--fit", "--out", path("mine")}, file);
   EXPECT_EQ(said.status, 2);
-  EXPECT_THAT(said.err, HasSubstr("would write over"));
+  EXPECT_THAT(said.err, HasSubstr("would overwrite the input"));
   EXPECT_EQ(read("mine/profile.csv"), csv);
 }
 
@@ -413,7 +413,7 @@ TEST_F(Slips, ChunksThatAScheduleDoesNotHaveAreNamed) {
 TEST_F(Slips, AFileThatIsNotThereNamesTheNearest) {
   profile();
   EXPECT_THAT(plan({}, path("p.csf")).err, HasSubstr("p.csv'?"));
-  EXPECT_THAT(plan({}, path("none/p.csv")).err, HasSubstr("there is no folder"));
+  EXPECT_THAT(plan({}, path("none/p.csv")).err, HasSubstr("none does not exist"));
 }
 
 TEST_F(Slips, KeepAMeasuredProfileThatAModelWouldReplace) {
@@ -421,7 +421,7 @@ TEST_F(Slips, KeepAMeasuredProfileThatAModelWouldReplace) {
   std::ofstream(path("measured.csv")) << measured;
   const Said said = harpe_says({"synth", "--stages", "2", "--out", path("measured.csv")});
   EXPECT_EQ(said.status, 2);
-  EXPECT_THAT(said.err, HasSubstr("measured.csv is there and is no synthetic profile"));
+  EXPECT_THAT(said.err, HasSubstr("measured.csv exists and is not a synthetic profile"));
   std::ifstream kept(path("measured.csv"));
   EXPECT_EQ(std::string(std::istreambuf_iterator<char>(kept), {}), measured);
   for (int again = 0; again < 2; ++again)

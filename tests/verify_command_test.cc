@@ -137,7 +137,7 @@ TEST_F(VerifyCommand, ALoadOfTheScheduleItselfIsNoDifference) {
                                            "--certificate", path("own/certificate.json")};
   const Said said = harpe_says(verify);
   EXPECT_EQ(said.status, 0) << said.err;
-  EXPECT_THAT(said.out, testing::Not(HasSubstr("the plan's word")));
+  EXPECT_THAT(said.out, testing::Not(HasSubstr("are from the plan, unchecked")));
   std::vector<std::string> with_reduce = verify;
   with_reduce.insert(with_reduce.end(), {"--reduce", "1ms"});
   EXPECT_EQ(harpe_says(with_reduce).status, 1);
@@ -146,7 +146,7 @@ TEST_F(VerifyCommand, ALoadOfTheScheduleItselfIsNoDifference) {
 TEST_F(VerifyCommand, AnotherSwitchLatencyNeedsTheCertificateToTell) {
   const Said said = verify({"--switch-latency", "10ms"});
   EXPECT_EQ(said.status, 1);
-  EXPECT_THAT(said.err, HasSubstr("does not state the switch latency"));
+  EXPECT_THAT(said.err, HasSubstr("does not state its switch latency"));
 }
 
 TEST_F(VerifyCommand, MaxGapIsThatToWhatIsProven) {

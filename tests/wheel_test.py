@@ -144,7 +144,7 @@ class Wheel(unittest.TestCase):
     def test_a_store_in_postgresql_is_refused_with_the_way_out(self):
         done = self.run_program("harpe", "serve", "--tcp", "127.0.0.1:0", "--store", "postgresql://harpe:secret@127.0.0.1/harpe")
         self.assertNotEqual(done.returncode, 0)
-        self.assertIn("keeps jobs in SQLite alone", done.stderr)
+        self.assertIn("stores jobs only in SQLite", done.stderr)
         self.assertNotIn("secret", done.stderr)
 
 

@@ -473,7 +473,7 @@ def _seconds(seconds: float) -> str:
 def _energy(joules: float | None, error: float | None, missing: float) -> str:
     if joules is None:
         return "?"
-    scale, unit = (1000, "mJ") if max(joules, error or 0) < 1 else (1, "J")
+    scale, unit = (1000, "mJ") if max(abs(joules), error or 0) < 1 else (1, "J")
     joules *= scale
     if missing > 0:
         return f"at least {joules:.4g} {unit}"

@@ -432,7 +432,7 @@ def test_training_pauses_when_it_is_asked_to_and_stays_the_same(
     assert asking.poll() is None
     job.set_pace()
     assert asking.wait(30) == 0
-    assert "train is to go on" in house.said("wait")
+    assert "train can continue" in house.said("wait")
     assert training.wait(240) == 0, house.said("training")
     assert "reported 4800 instructions, 0 out of order" in house.said("training")
     assert job.pause() is None

@@ -429,7 +429,7 @@ def test_of_megatrons_ranks_the_first_alone_says_what_is_wrong(
         said.append(capsys.readouterr().err)
         attached.detach()
     assert "job" in said[0]
-    assert "Correct that, and start training again" in said[0]
+    assert "Correct this and start training again" in said[0]
     assert said[1:] == ["", "", ""]
     assert len(caplog.records) == 3
 

@@ -200,7 +200,7 @@ def test_an_unknown_source_is_refused_with_all_that_there_are(
 ) -> None:
     monkeypatch.setenv("HARPE_COMMAND", COMMAND)
     said = (
-        r"carbon: there is no source 'Germany': a source is a number in g/kWh .* such as DE .*, uk"
+        r"carbon: unknown source 'Germany': a source is a number in g/kWh .* such as DE .*, uk"
     )
     with pytest.raises(harpe.InvalidInputError, match=said):
         harpe.measure(carbon="Germany")

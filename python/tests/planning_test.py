@@ -121,8 +121,7 @@ def test_the_latency_table_beside_a_profile_is_used_also_to_save(
     table.write_text("frequency,latency\n800,0.02\n1400,0.01\n")
     made = plan(profile, slowdown=0.05, quick=True)
     assert made.notes == (
-        "Clock changes come late as small.latency.csv says (10 to 20 ms); switch_latency_s 0 takes"
-        " them as free",
+        "Clock changes are late as in small.latency.csv (10 to 20 ms); switch_latency_s 0 assumes free changes",
     )
     assert made.document != plan(profile, slowdown=0.05, quick=True, switch_latency_s=0).document
     table.unlink()
@@ -246,7 +245,7 @@ def test_what_the_command_notes_and_warns_of_is_in_the_notes_in_words_of_python(
     (note,) = harpe.plan(profile, micro_batches=6).notes
     assert note.startswith("no blocking_power given: waiting GPUs are counted with 0 W")
     (note,) = plan(profile, deadline_s=3.0).notes
-    assert note.startswith("deadline_s 3 s is past the least energy")
+    assert note.startswith("deadline_s 3 s is beyond the least energy")
 
 
 def test_a_profile_that_is_missing_is_an_error_of_files_too(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ class CsvTable {
   CsvTable(std::string_view text, std::span<const char* const> columns, Diagnostics& diagnostics)
       : diagnostics_(diagnostics), rows_(split_csv(text, diagnostics)) {
     if (rows_.empty()) {
-      diagnostics_.add(std::string("it has no line; expected a heading with the column ") +
+      diagnostics_.add(std::string("it has no lines; expected a heading with the column ") +
                        columns[0]);
       return;
     }
@@ -36,7 +36,7 @@ class CsvTable {
       const auto& heading = rows_[0].cells;
       const auto at = std::ranges::find(heading, column, &CsvCell::text);
       if (std::ranges::count(heading, column, &CsvCell::text) > 1)
-        diagnostics_.add(rows_[0].line, 0, std::string("the column ") + column + " is there twice");
+        diagnostics_.add(rows_[0].line, 0, std::string("the column ") + column + " is given twice");
       if (at == heading.end())
         diagnostics_.add(rows_[0].line, 0, std::string("there is no column ") + column);
       columns_.push_back(static_cast<std::size_t>(at - heading.begin()));

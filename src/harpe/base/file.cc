@@ -25,10 +25,10 @@ Error failure(const fs::path& path, const std::string& what, int error) {
 /// Returns advice about a file that cannot be read.
 std::string hint(const fs::path& path, int error) {
   std::error_code ignored;
-  if (error == EACCES) return "; ask its owner for the right to read it (see ls -l)";
+  if (error == EACCES) return "; ask its owner for permission to read it (see ls -l)";
   if (error != ENOENT) return {};
   const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
-  if (!fs::exists(folder, ignored)) return "; there is no folder " + folder.string();
+  if (!fs::exists(folder, ignored)) return "; the folder " + folder.string() + " does not exist";
   constexpr int kMostLooked = 10'000;
   std::vector<std::string> names;
   fs::directory_iterator entries(folder, ignored);

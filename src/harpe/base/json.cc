@@ -126,7 +126,7 @@ class Builder {
     Open& object = open_.back();
     if (!object.keys.insert(name).second) {
       diagnostics_.add(reading_.line, last_column() - string_length() + 1,
-                       "key " + in_quotes(name) + " stands twice in one object");
+                       "key " + in_quotes(name) + " appears twice in one object");
       return false;
     }
     object.value->members.emplace_back(std::move(name), JsonValue{});

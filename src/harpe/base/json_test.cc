@@ -90,7 +90,7 @@ TEST(ParseJson, PointsAtTheFault) {
 }
 
 TEST(ParseJson, RefusesAKeyTwiceInOneObject) {
-  EXPECT_EQ(error("{\"a\": 1,\n  \"a\": 2}"), "f:2:3: key 'a' stands twice in one object");
+  EXPECT_EQ(error("{\"a\": 1,\n  \"a\": 2}"), "f:2:3: key 'a' appears twice in one object");
   EXPECT_EQ(error("{\"a\": {\"a\": 1}, \"b\": {\"a\": 1}}"), "");
 }
 

@@ -27,8 +27,8 @@ inline std::string why_impossible(Joules energy, Joules error, Seconds time, Wat
   const bool is_above = (energy - farthest) > limit;
   if (!is_below && !is_above) return {};
   std::string text = shortest(energy.value, 4) + " J in " + shortest(time.value, 4) + " s ";
-  if (is_below) return text + "is less than nothing";
-  return text + "is more than " + shortest(most.value, 1) + " W, the most that can be";
+  if (is_below) return text + "is negative";
+  return text + "is more than " + shortest(most.value, 1) + " W, the highest possible power";
 }
 
 }  // namespace harpe

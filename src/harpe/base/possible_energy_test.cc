@@ -24,9 +24,9 @@ TEST(PossibleEnergy, IsFromNothingToWhatTheDevicesCanDraw) {
 
 TEST(PossibleEnergy, TheReasonIsForPeople) {
   EXPECT_EQ(why_impossible({1e15}, {0}, {1}, kMostGpuPower),
-            "1e+15 J in 1 s is more than 5000 W, the most that can be");
+            "1e+15 J in 1 s is more than 5000 W, the highest possible power");
   EXPECT_EQ(why_impossible({-4.3e6}, {10}, {0.5}, kMostGpuPower),
-            "-4300000 J in 0.5 s is less than nothing");
+            "-4300000 J in 0.5 s is negative");
 }
 
 }  // namespace

@@ -40,7 +40,7 @@ Result<double> parse_quantity(std::string_view text, std::span<const Unit> units
   if (!value || !std::isfinite(*value * scale)) {
     const bool is_share = trim(text).ends_with('%') && units.data() != kPercentUnits.data();
     return Error::invalid("expected " + expected + ", found " + in_quotes(text) +
-                          (is_share ? "; it takes no percentage" : decimal_comma_hint(text)));
+                          (is_share ? "; a percentage is not accepted" : decimal_comma_hint(text)));
   }
   if (*value < 0) return Error::invalid(in_quotes(text) + " is negative");
   return *value * scale;

@@ -50,8 +50,9 @@ TEST(QuantityText, WhatIsNoQuantityIsRefusedWithWhatWasExpected) {
 TEST(QuantityText, DecimalCommasAndPercentagesAreAnsweredWithWhatToWrite) {
   EXPECT_EQ(parse_watts("2,4kW").error().text(),
             "expected a power in watts such as 300 or 2.4kW, found '2,4kW'; use a point: 2.4kW");
-  EXPECT_EQ(parse_watts("20%").error().text(),
-            "expected a power in watts such as 300 or 2.4kW, found '20%'; it takes no percentage");
+  EXPECT_EQ(
+      parse_watts("20%").error().text(),
+      "expected a power in watts such as 300 or 2.4kW, found '20%'; a percentage is not accepted");
   EXPECT_EQ(parse_percent("0,5%").error().text(),
             "expected a percentage such as 5%, found '0,5%'; use a point: 0.5%");
   EXPECT_EQ(parse_time_or_factor("1,2x").error().text(),

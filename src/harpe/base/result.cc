@@ -8,13 +8,13 @@
 namespace harpe {
 
 void end_without_value(const Error& error) {
-  std::fputs(("harpe: the value of a failure was asked for: " + error.text() + "\n").c_str(),
+  std::fputs(("harpe: the value of a failed result was requested: " + error.text() + "\n").c_str(),
              stderr);
   std::abort();
 }
 
 void end_without_error() {
-  std::fputs("harpe: the error of a success was asked for\n", stderr);
+  std::fputs("harpe: the error of a successful result was requested\n", stderr);
   std::abort();
 }
 

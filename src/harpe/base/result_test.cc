@@ -88,9 +88,9 @@ TEST(Result, TryMovesTheValueOut) {
 }
 
 TEST(ResultDeath, TakingWhatIsNotThereEndsTheProgramInEveryBuild) {
-  EXPECT_DEATH((void)half_of(3).value(), "the value of a failure was asked for: 3 is odd");
+  EXPECT_DEATH((void)half_of(3).value(), "the value of a failed result was requested: 3 is odd");
   EXPECT_DEATH((void)*half_of(5), "5 is odd");
-  EXPECT_DEATH((void)half_of(4).error(), "the error of a success was asked for");
+  EXPECT_DEATH((void)half_of(4).error(), "the error of a successful result was requested");
 }
 
 }  // namespace

@@ -85,7 +85,7 @@ Result<std::optional<UniqueFd>> take_lock(const fs::path& file) {
   // Without O_CLOEXEC: a command or an agent that uses the folder can outlive its maker.
   UniqueFd lock(::open(file.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600));
   if (!lock) {
-    return Error::io(file.string(), "cannot be made: " + std::generic_category().message(errno));
+    return Error::io(file.string(), "cannot be created: " + std::generic_category().message(errno));
   }
   if (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
     if (errno == EWOULDBLOCK) return std::optional<UniqueFd>();
@@ -123,7 +123,7 @@ Result<TemporaryFolder> TemporaryFolder::make_in(const fs::path& parent,
   for (int i = 0; i < kTries; ++i) {
     std::string name = (parent / (beginning + "-XXXXXX")).string();
     if (::mkdtemp(name.data()) == nullptr) {
-      return Error::io(name, "cannot be made: " + std::generic_category().message(errno));
+      return Error::io(name, "cannot be created: " + std::generic_category().message(errno));
     }
     auto lock = take_lock(fs::path(name) / kLock);
     if (!lock.ok()) {
@@ -132,7 +132,7 @@ Result<TemporaryFolder> TemporaryFolder::make_in(const fs::path& parent,
     }
     if (*lock) return TemporaryFolder(name, *std::move(*lock));
   }
-  return Error::io(parent.string(), "other processes remove what is made in it");
+  return Error::io(parent.string(), "other processes remove the folders created in it");
 }
 
 TemporaryFolder::~TemporaryFolder() {

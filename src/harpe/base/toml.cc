@@ -213,11 +213,11 @@ class Reader {
         }
         table = {&value.items.back(), index.newest.get()};
       } else if (value.type != Type::kObject || (last && is_list) || index.is_inline) {
-        return refuse(here, keys[i], "is given already");
+        return refuse(here, keys[i], "is already defined");
       }
     }
     if (!is_list && std::exchange(table.index->has_header, true)) {
-      return refuse(here, keys.back(), "comes twice");
+      return refuse(here, keys.back(), "is defined twice");
     }
     return table;
   }
@@ -268,7 +268,7 @@ class Reader {
     while (true) {
       skip_blanks();
       if (!read_key(keys.emplace_back())) return false;
-      if (keys.size() > kDeepest) return error("tables in tables go no deeper than 64");
+      if (keys.size() > kDeepest) return error("tables are nested more than 64 levels deep");
       skip_blanks();
       if (at_end() || peek() != '.') return true;
       next();
@@ -285,7 +285,7 @@ class Reader {
   }
 
   bool read_value(const Table& into, int depth) {  // NOLINT(misc-no-recursion)
-    if (depth > kDeepest) return error("lists in lists go no deeper than 64");
+    if (depth > kDeepest) return error("lists are nested more than 64 levels deep");
     if (peek() == '[') return read_list(*into.value, depth);
     if (peek() == '{') return read_inline_table(into, depth);
     return read_scalar(*into.value);
@@ -360,7 +360,7 @@ class Reader {
     const char quote = peek();
     const int column_before = column();
     if (text_.substr(at_, 3) == std::string(3, quote)) {
-      return error("text over several lines is not read here; use \\n");
+      return error("text over several lines is not supported; use \\n");
     }
     next();
     while (!at_line_end() && peek() != quote) {
@@ -404,7 +404,7 @@ class Reader {
       next();
     }
     if (code > 0x10ffff || (code >= 0xd800 && code < 0xe000)) {
-      return fault_at(line_, column_before, "this is no character");
+      return fault_at(line_, column_before, "this is not a valid character");
     }
     append_utf8(text, code);
     return true;
@@ -436,7 +436,7 @@ JsonValue read_toml(std::string_view text, Diagnostics& diagnostics) {
 Result<JsonValue> parse_toml(std::string_view text, const std::string& file) {
   Diagnostics diagnostics(file);
   if (const int line = line_of_another_form(text); line > 0) {
-    diagnostics.add(line, 1, "this is no TOML: expected a table such as [name], or key = value");
+    diagnostics.add(line, 1, "this is not TOML: expected a table such as [name], or key = value");
     return Error::invalid(std::move(diagnostics));
   }
   JsonValue root = read_toml(text, diagnostics);

@@ -45,7 +45,7 @@ TEST(Toml, SaysOnceThatAFileIsNone) {
     const auto broken = parse_toml(text, "a.csv");
     ASSERT_FALSE(broken.ok());
     EXPECT_EQ(broken.error().diagnostics.size(), 1U) << broken.error().text();
-    EXPECT_THAT(broken.error().text(), testing::HasSubstr("this is no TOML"));
+    EXPECT_THAT(broken.error().text(), testing::HasSubstr("this is not TOML"));
   }
   EXPECT_TRUE(parsed("\n# nothing\n").members.empty());
 }

@@ -154,7 +154,7 @@ std::string explanation(const Plan& all_max, const ReportPoint& point) {
   // A plan below its bound would be a defect elsewhere, so nothing is claimed for it.
   const Joules bound = has_tight_bound(point) ? point.tight_bound : point.lower_bound;
   if (bound > Joules{0} && point.energy >= (1 - 1e-9) * bound) {
-    words += concat({" No choice of settings that ends in that time can need less than ",
+    words += concat({" No choice of settings that is as fast can need less than ",
                      in_unit(bound.value, energy), ": this plan is within ",
                      gap_words(point, bound), " of the best possible."});
   }

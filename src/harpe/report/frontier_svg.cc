@@ -310,12 +310,11 @@ class FrontierDrawing {
     for (const ReportPoint& p : input_.points) {
       if (p.lower_bound > Joules{0}) svg_.circle(x(p.time), axis.at(gap(p)), 2, kPlanDot);
     }
-    svg_.text(
-        kLeft, kStripBottom + 22, "",
-        is_late_ ? "Energy of each plan above the lower bound (the line in the chart), below which "
-                   "no plan gets whose clocks come so late."
-                 : "Energy of each plan above the lower bound (the line in the chart), below which "
-                   "no choice of settings gets.");
+    svg_.text(kLeft, kStripBottom + 22, "",
+              is_late_ ? "Energy of each plan above the lower bound (the line in the chart). No "
+                         "plan with clocks as late can be below it."
+                       : "Energy of each plan above the lower bound (the line in the chart). No "
+                         "choice of settings can be below it.");
     svg_.text(kLeft, kStripBottom + 39, "",
               concat({is_late_ ? "Dashed: the bound if changes were free. " : "",
                       "Energy of all GPUs of the pipeline, waiting included."}));

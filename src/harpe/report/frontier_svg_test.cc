@@ -50,7 +50,7 @@ TEST(FrontierSvg, DrawsTheBoundOfLateClocksAboveThatOfFreeChanges) {
   EXPECT_EQ(between(svg, "class=\"free\" d=\"", "\""), free);
   EXPECT_NE(between(svg, "class=\"bound\" d=\"", "\""), free);
   EXPECT_EQ(occurrences(svg, ", gap 0.050 %</title>"), 30) << "to the bound that is drawn";
-  EXPECT_THAT(svg, HasSubstr("whose clocks come so late"));
+  EXPECT_THAT(svg, HasSubstr("No plan with clocks as late"));
 }
 
 TEST(FrontierSvg, SaysAtTheTopThatAProfileIsSynthetic) {

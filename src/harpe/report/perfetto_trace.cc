@@ -97,8 +97,8 @@ class TraceWriter {
     if (plan_.synthetic) about["note"] = synthetic_remark(plan_);
     if (!excerpt_.is_whole()) {
       about["excerpt"] =
-          "instructions that begin in the first, a middle and the last part of the iteration; what "
-          "is left out between them has the mean of its power";
+          "instructions that begin in the first, a middle and the last part of the iteration; the "
+          "parts between them are left out and have their mean power";
     }
     about.update({{"schedule", clean_text(plan_.schedule)},
                   {"iteration_time_s", plan_.iteration_time.value},

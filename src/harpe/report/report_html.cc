@@ -142,16 +142,16 @@ std::string letter_words(const Plan& plan) {
 std::string transfer_words(const Plan& plan) {
   if (plan.transfers.none()) return "Transfers between stages take no time in this model.";
   if (plan.transfers.mode == Transfers::Mode::kOverlapped) {
-    return "Transfers between stages delay the receiver and occupy no one; they are not drawn.";
+    return "Transfers between stages delay the receiver and occupy no stage; they are not drawn.";
   }
   return "Transfers between stages are drawn hatched on both stages, which wait for them.";
 }
 
 std::string drawn_words(const ReportInput& input, std::size_t drawn) {
   if (drawn == input.points.size()) return {};
-  return concat({"The pipeline has so many instructions that the slider stops at ",
+  return concat({"Because the pipeline has many instructions, the slider shows only ",
                  std::to_string(drawn), " of the ", std::to_string(input.points.size()),
-                 " plans; chart and table have them all."});
+                 " plans; the chart and the table show all of them."});
 }
 
 std::string whole_page(const ReportInput& input) {
@@ -188,12 +188,12 @@ std::string whole_page(const ReportInput& input) {
                                 {"drawn", drawn},
                                 {"next", next},
                                 {"still", still}});
-  frame.notes = fill(
-      kPlanNotesHtml,
-      {{"source",
-        synthetic
-            ? "Times and energies of instructions are those of a synthetic profile: of a model."
-            : "Times and energies of instructions are those of the profile, as given."}});
+  frame.notes =
+      fill(kPlanNotesHtml,
+           {{"source",
+             synthetic ? "Times and energies of instructions are from a synthetic profile, that "
+                         "is, from a model."
+                       : "Times and energies of instructions are from the profile, as given."}});
   const std::string data = page_data(input);
   frame.end = fill(kPlanEndHtml, {{"data", data}, {"script", kPageJs}});
   return framed_page(frame);

@@ -269,7 +269,7 @@ std::string charts_markup(const UsagePageInput& input) {
           ? concat({" in one interval (", escape(input.interval_length), "), UTC"})
           : concat({" in each ", escape(input.interval_length), ", UTC"});
   const bool several = input.series.size() > 1;
-  std::string emissions = "What it emitted, by the intensity of its grid.";
+  std::string emissions = "Emissions, by the carbon intensity of the grid.";
   if (std::ranges::find(input.gaps, true) != input.gaps.end()) {
     emissions += " Marked below zero: a part of the energy has no intensity.";
   }
@@ -277,7 +277,8 @@ std::string charts_markup(const UsagePageInput& input) {
       {figure_markup(
            input, concat({"Energy, ", escape(input.energy_unit), each}),
            bars_chart(input, &UsageSeries::energy, "Energy over time", input.energy_unit, false),
-           several ? "What was used, one colour a row of the table." : "What was used.", several),
+           several ? "Energy used, one colour for each row of the table." : "Energy used.",
+           several),
        figure_markup(
            input, concat({"CO2eq of operation, ", escape(input.mass_unit), each}),
            bars_chart(input, &UsageSeries::mass, "Emissions over time", input.mass_unit, true),

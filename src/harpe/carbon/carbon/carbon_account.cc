@@ -124,7 +124,8 @@ Result<double> parse_pue(std::string_view text) {
   const auto number = parse_number(text);
   if (number && *number >= 1 && *number <= kHighestPue) return *number;
   std::string message =
-      "a PUE is the energy of a site over that of its computers: 1 to 10, not " + in_quotes(text);
+      "a PUE is the energy of a site divided by the energy of its computers: 1 to 10, not " +
+      in_quotes(text);
   const std::string_view word = trim(text);
   if (!word.ends_with('%')) return Error::invalid(message + decimal_comma_hint(text));
   const auto percent = parse_number(trim(word.substr(0, word.size() - 1)));
@@ -146,8 +147,7 @@ double CarbonAccount::grams_per_kwh() const {
 
 CarbonAccount account_for(const EnergyLedger& ledger, const AccountedSeries& intensity,
                           const AccountTerms& terms) {
-  HARPE_CHECK(intensity.bases.size() == intensity.series.size(),
-              "each value has what it stands on");
+  HARPE_CHECK(intensity.bases.size() == intensity.series.size(), "each value has a basis");
   CarbonAccount account{.kind = intensity.series.kind, .market_based = terms.market_based};
   account.begin = ledger.begin();
   account.end = ledger.end();
@@ -163,11 +163,11 @@ CarbonAccount account_for(const EnergyLedger& ledger, const AccountedSeries& int
 
 Result<CarbonAccount> sum_of(const CarbonAccount& a, const CarbonAccount& b) {
   if (a.kind != b.kind) {
-    return Error::invalid("accounts by two kinds of intensity are never added: " +
+    return Error::invalid("accounts with two kinds of intensity cannot be added: " +
                           std::string(text_of(a.kind)) + ", and " + std::string(text_of(b.kind)));
   }
   if (a.market_based != b.market_based) {
-    return Error::invalid("a market-based account and a location-based one are never added");
+    return Error::invalid("a market-based account and a location-based account cannot be added");
   }
   CarbonAccount sum = a;
   sum.used += b.used;

@@ -56,9 +56,9 @@ Result<MoneyWord> money_of(std::string_view word) {
   std::vector<std::string> codes;
   for (const std::string_view code : kCurrencies) codes.push_back(lower(code));
   const auto near = nearest(lower(word), codes);
-  return Error::invalid("no currency " + in_quotes(word) + " is known" +
+  return Error::invalid("unknown currency " + in_quotes(word) +
                         (near ? "; did you mean " + std::string(*currency_of(*near)) + "?" : ".") +
-                        " Give one by its code, such as EUR, or ct, or none");
+                        " Give its code, such as EUR, or ct, or leave it out");
 }
 
 /// Returns the number of kilowatt-hours in a unit of energy.
@@ -73,14 +73,14 @@ Error no_price(std::string_view text) {
   const std::string message =
       "expected a price of a kilowatt-hour such as 0.10/kWh, 0.10 EUR/kWh or 12 ct/kWh, found " +
       in_quotes(text);
-  if (trim(text).ends_with('%')) return Error::invalid(message + "; it takes no percentage");
+  if (trim(text).ends_with('%')) return Error::invalid(message + "; a percentage is not accepted");
   return Error::invalid(message + decimal_comma_hint(text));
 }
 
 Error no_unit(std::string_view text) {
   const std::string amount(trim(text));
   return Error::invalid("a price of " + in_quotes(text) + " has no unit: write " + amount +
-                        "/kWh or " + amount + "/MWh, or as many ct/kWh");
+                        "/kWh or " + amount + "/MWh, or the amount in ct/kWh");
 }
 
 }  // namespace

@@ -51,7 +51,7 @@ TEST(EnergyPrice, WhatIsNoPriceIsRefusedWithTheReason) {
   EXPECT_THAT(parse_energy_price("0,10").error().text(), HasSubstr("; use a point: 0.10"));
   EXPECT_THAT(parse_energy_price("1,000,5 EUR/MWh").error().text(), Not(HasSubstr("point")));
   EXPECT_THAT(parse_energy_price("20%").error().text(),
-              AllOf(HasSubstr("such as 0.10/kWh"), HasSubstr("it takes no percentage")));
+              AllOf(HasSubstr("such as 0.10/kWh"), HasSubstr("a percentage is not accepted")));
   // A number without a unit may be in ct/kWh or per MWh.
   for (const char* text : {"100", "95 EUR", "$12"}) {
     EXPECT_THAT(parse_energy_price(text).error().text(),
@@ -62,8 +62,9 @@ TEST(EnergyPrice, WhatIsNoPriceIsRefusedWithTheReason) {
   EXPECT_EQ(parse_energy_price("12 ct")->per_kwh, 0.12);
   EXPECT_THAT(parse_energy_price("-0.10/kWh").error().text(), HasSubstr("is negative"));
   EXPECT_THAT(parse_energy_price("0.10 EURO/kWh").error().text(),
-              HasSubstr("no currency 'EURO' is known; did you mean EUR?"));
-  EXPECT_THAT(parse_energy_price("0.10 XXQ/kWh").error().text(), HasSubstr("no currency 'XXQ'"));
+              HasSubstr("unknown currency 'EURO'; did you mean EUR?"));
+  EXPECT_THAT(parse_energy_price("0.10 XXQ/kWh").error().text(),
+              HasSubstr("unknown currency 'XXQ'"));
 }
 
 TEST(EnergyPrice, MoneyHasItsCurrencyIfThatIsStated) {

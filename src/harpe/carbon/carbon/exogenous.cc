@@ -54,8 +54,9 @@ class ExogenousTable {
       }
       columns.push_back(std::move(column));
     }
-    if (columns.empty()) diagnostics_.add("it has no column of numbers beside the time");
-    if (within_ == 0) diagnostics_.add("none of its times is one of the intensities'");
+    if (columns.empty()) diagnostics_.add("it has no column of numbers besides the time");
+    if (within_ == 0)
+      diagnostics_.add("none of its times is within the time range of the intensities");
     return columns;
   }
 
@@ -66,7 +67,7 @@ class ExogenousTable {
       return false;
     }
     const auto time = time_column(rows_[0]);
-    if (!time) diagnostics_.add(rows_[0].line, 0, "there is no column of times");
+    if (!time) diagnostics_.add(rows_[0].line, 0, "the column of times is missing");
     time_ = time.value_or(0);
     for (std::size_t i = 0; i < rows_[0].cells.size(); ++i) {
       const std::string& name = rows_[0].cells[i].text;
@@ -83,7 +84,7 @@ class ExogenousTable {
     }
     for (const std::string& name : options_.columns) {
       if (std::ranges::find(columns_, name, &Sums::name) == columns_.end()) {
-        diagnostics_.add(rows_[0].line, 0, "there is no column " + in_quotes(name));
+        diagnostics_.add(rows_[0].line, 0, "column " + in_quotes(name) + " does not exist");
       }
     }
     return diagnostics_.empty();
@@ -134,7 +135,7 @@ Result<ExogenousSeries> parse_exogenous_csv(std::string_view text, const std::st
                                             const ExogenousOptions& options, UtcTime start,
                                             WholeSeconds step, std::size_t size) {
   if (options.known_ahead.count() < 0 || options.known_ahead > whole_hours(96)) {
-    return Error::invalid("exogenous values are known 0 to 96 hours ahead");
+    return Error::invalid("exogenous values must be known 0 to 96 hours ahead");
   }
   Diagnostics diagnostics(file);
   const std::vector<CsvRow> rows = split_csv(text, diagnostics);
@@ -146,8 +147,8 @@ Result<ExogenousSeries> parse_exogenous_csv(std::string_view text, const std::st
   });
   if (series.columns.size() > kMostExogenousColumns) {
     diagnostics.add("it has " + std::to_string(series.columns.size()) +
-                    " columns of numbers; choose " + std::to_string(kMostExogenousColumns) +
-                    " of them at most");
+                    " columns of numbers; choose at most " + std::to_string(kMostExogenousColumns) +
+                    " of them");
   }
   if (!diagnostics.empty()) return Error::invalid(std::move(diagnostics));
   return series;

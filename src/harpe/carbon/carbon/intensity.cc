@@ -55,7 +55,7 @@ Result<CarbonIntensity> given_intensity(double grams, std::string_view text) {
   if (grams < 0 || grams > kHighestIntensity) {
     return Error::invalid("a carbon intensity of " + in_quotes(trim(text)) +
                           (parse_number(trim(text)) ? " g/kWh" : "") +
-                          " cannot be: expected 0 to 3000 g/kWh");
+                          " is out of range: expected 0 to 3000 g/kWh");
   }
   return CarbonIntensity{
       .grams_per_kwh = grams, .kind = IntensityKind::kUnstated, .zone = {}, .source = "given"};
@@ -80,7 +80,7 @@ Result<CarbonIntensity> parse_intensity(std::string_view text) {
     if (*number > 0 && *number < kLooksLikeKilograms) {
       return Error::invalid("a carbon intensity of " + in_quotes(word) +
                             " g/kWh looks like kg/kWh: give " + shortest(*number * 1000) + ", or " +
-                            word + " g/kWh where that is meant");
+                            word + " g/kWh if that is meant");
     }
     return given_intensity(*number, text);
   }
@@ -116,7 +116,7 @@ Grams embodied_share(const EmbodiedCarbon& embodied, Seconds time) {
 
 Result<EmbodiedCarbon> parse_embodied(std::string_view text) {
   const Error expected = Error::invalid(
-      "expected kilograms of CO2 a device and its years of use, "
+      "expected kilograms of CO2 per device and its years of use, "
       "such as 150kg/5y, not " +
       in_quotes(text));
   const std::size_t slash = text.find('/');

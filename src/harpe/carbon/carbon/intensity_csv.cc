@@ -42,7 +42,7 @@ bool ascend(std::span<const TimedRow> rows, Diagnostics& diagnostics) {
                     is_new ? "expected a time after that of line " + std::to_string(before.line) +
                                  ", " + utc_text(before.time)
                            : "the same time as in line " + std::to_string(first->second) +
-                                 "; local time has an hour twice: give UTC");
+                                 "; local time repeats an hour: give UTC");
   }
   return fine;
 }
@@ -68,13 +68,14 @@ WholeSeconds usual_distance(std::span<const TimedRow> rows) {
 std::optional<TimeGrid> find_time_grid(std::span<const TimedRow> rows,
                                        std::optional<WholeSeconds> step, Diagnostics& diagnostics) {
   if (rows.empty()) {
-    diagnostics.add("there is no row with a time");
+    diagnostics.add("it has no row with a time");
     return std::nullopt;
   }
   if (!ascend(rows, diagnostics)) return std::nullopt;
   TimeGrid grid{.start = rows[0].time, .step = step.value_or(usual_distance(rows)), .slots = {}};
   if (grid.step.count() <= 0) {
-    diagnostics.add(rows[0].line, rows[0].column, "one row does not tell how long an interval is");
+    diagnostics.add(rows[0].line, rows[0].column,
+                    "one row is not enough to find the length of an interval");
     return std::nullopt;
   }
   if (whole_days(1) % grid.step != WholeSeconds(0)) {
@@ -84,7 +85,7 @@ std::optional<TimeGrid> find_time_grid(std::span<const TimedRow> rows,
   const auto size = static_cast<std::size_t>((rows.back().time - grid.start) / grid.step) + 1;
   if (size > kLongestSeries) {
     diagnostics.add(rows.back().line, rows.back().column,
-                    "too long a time after the first row, " + utc_text(grid.start));
+                    "the time is too far after the first row, " + utc_text(grid.start));
     return std::nullopt;
   }
   bool fine = true;
@@ -240,7 +241,7 @@ class IntensityTable {
     for (std::size_t r = 1; r < rows_.size(); ++r) read_row(rows_[r]);
     if (!diagnostics_.empty()) return std::nullopt;
     if (timed_.empty() && !options_.zone.empty()) {
-      diagnostics_.add("there is no row of the zone " + options_.zone);
+      diagnostics_.add("it has no row for the zone " + options_.zone);
       return std::nullopt;
     }
     const auto grid = find_time_grid(timed_, options_.step, diagnostics_);
@@ -277,7 +278,8 @@ class IntensityTable {
     const auto named = [&](const std::string& name, std::size_t& column) {
       if (name.empty()) return;
       column = heading.named(name);
-      if (column == kNoColumn) diagnostics_.add(line, 0, "there is no column " + in_quotes(name));
+      if (column == kNoColumn)
+        diagnostics_.add(line, 0, "column " + in_quotes(name) + " does not exist");
     };
     named(options_.time_column, columns_.time);
     if (!options_.value_column.empty()) named(options_.value_column, columns_.value);
@@ -285,10 +287,10 @@ class IntensityTable {
     if (columns_.time == kNoColumn || columns_.value == kNoColumn) {
       diagnostics_.add(line, 0,
                        columns_.layout.empty()
-                           ? "this is no layout that is known; name the column of the time and "
-                             "that of the value, its unit and its kind"
-                           : "of the layout of " + columns_.layout +
-                                 ", the column of the time or of the value is missing");
+                           ? "the layout is unknown; name the time column, the value column, its "
+                             "unit and its kind"
+                           : "the time column or the value column of the layout of " +
+                                 columns_.layout + " is missing");
       return false;
     }
     return check_meaning(line, generic);
@@ -300,12 +302,12 @@ class IntensityTable {
     const std::optional<double> named = unit_in(heading.text);
     unit_ = options_.unit ? options_.unit : named;
     if (generic && (!unit_ || !options_.kind)) {
-      diagnostics_.add(line, 0, "of a column that is named, its unit and its kind must be told");
+      diagnostics_.add(line, 0, "a column that is given by name also needs its unit and its kind");
     }
     if (options_.unit && named && *options_.unit != *named && !options_.any_value) {
       diagnostics_.add(line, heading.column,
                        "the name of the column, " + in_quotes(heading.text) +
-                           ", has another unit than was told");
+                           ", contains another unit than the given one");
     }
     if (!generic && options_.kind == IntensityKind::kMarginal) {
       diagnostics_.add(line, 0,
@@ -313,7 +315,7 @@ class IntensityTable {
                            " has averages; for marginal values, name their column and unit");
     }
     if (columns_.hour != kNoColumn && !options_.hours_are_utc) {
-      diagnostics_.add(line, 0, "say that the hours are UTC: local time cannot be read");
+      diagnostics_.add(line, 0, "state that the hours are UTC: local time cannot be read");
     }
     columns_.kind = options_.kind.value_or(columns_.kind);
     source_ = columns_.layout == "Electricity Maps" ? "Electricity Maps" : columns_.layout;
@@ -393,9 +395,9 @@ class IntensityTable {
     const double highest = options_.any_value || is_price ? 1e9 : kHighestIntensity;
     if ((negative && !options_.any_value) || grams > highest || grams < -highest) {
       diagnostics_.add(row.line, cell.column,
-                       is_price ? "no price can be so high"
+                       is_price ? "the price is too high"
                                 : "an intensity of " + shortest(grams) +
-                                      " g/kWh cannot be: expected 0 to " + shortest(highest));
+                                      " g/kWh is out of range: expected 0 to " + shortest(highest));
     }
     return grams;
   }

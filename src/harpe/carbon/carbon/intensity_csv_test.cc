@@ -78,7 +78,7 @@ TEST(IntensityCsv, ReadsChasesFileAndEntsoE) {
 TEST(IntensityCsv, AsksWhetherHoursAreUtc) {
   const std::string text =
       "date,hour,day,month,weekday,ci\n2022-01-01,0,1,1,6,50\n2022-01-01,1,1,1,6,51\n";
-  EXPECT_THAT(why(parse_intensity_csv(text, "a.csv")), HasSubstr("say that the hours are UTC"));
+  EXPECT_THAT(why(parse_intensity_csv(text, "a.csv")), HasSubstr("state that the hours are UTC"));
   const auto series = parse_intensity_csv(text, "a.csv", {.hours_are_utc = true});
   ASSERT_TRUE(series.ok()) << series.error().text();
   EXPECT_EQ(series->size(), 2U);
@@ -88,7 +88,7 @@ TEST(IntensityCsv, ReadsAnyTableByItsUnitAndKind) {
   const std::string text = "t,average,marginal\n2022-01-01,200,-1200\n2022-01-01T00:05Z,201,1100\n";
   IntensityCsvOptions options{.time_column = "t", .value_column = "marginal"};
   EXPECT_THAT(why(parse_intensity_csv(text, "a.csv", options)),
-              HasSubstr("unit and its kind must be told"));
+              HasSubstr("needs its unit and its kind"));
   options.unit = parse_intensity_unit("lb/MWh").value();
   options.kind = IntensityKind::kMarginal;
   options.zone = "CAISO_NORTH";
@@ -98,7 +98,7 @@ TEST(IntensityCsv, ReadsAnyTableByItsUnitAndKind) {
   EXPECT_LT(series->values[0], 0);  // a marginal intensity may be negative
   EXPECT_EQ(series->step, whole_minutes(5));
   EXPECT_EQ(series->zone, "CAISO_NORTH");  // the file names no zone
-  EXPECT_THAT(why(parse_intensity_csv(text, "a.csv")), HasSubstr("no layout that is known"));
+  EXPECT_THAT(why(parse_intensity_csv(text, "a.csv")), HasSubstr("the layout is unknown"));
 }
 
 TEST(IntensityCsv, TakesTheUnitThatAColumnsNameHas) {
@@ -122,13 +122,13 @@ TEST(IntensityCsv, TakesTheUnitThatAColumnsNameHas) {
   const auto refused = parse_intensity_csv(
       "t,kg/kWh\n2022-01-01,0.4\n2022-01-01T01:00Z,0.4\n", "a.csv",
       {.time_column = "t", .value_column = "kg/kWh", .unit = 1, .kind = IntensityKind::kMarginal});
-  EXPECT_THAT(why(refused), HasSubstr("a.csv:1:3: the name of the column, 'kg/kWh', has another "
-                                      "unit than was told"));
+  EXPECT_THAT(why(refused), HasSubstr("a.csv:1:3: the name of the column, 'kg/kWh', contains "
+                                      "another unit than the given one"));
   // A name that only resembles a unit.
   const auto other = parse_intensity_csv(
       "t,backlog/kwh\n2022-01-01,50\n2022-01-01T01:00Z,50\n", "a.csv",
       {.time_column = "t", .value_column = "backlog/kwh", .kind = IntensityKind::kMarginal});
-  EXPECT_THAT(why(other), HasSubstr("unit and its kind must be told"));
+  EXPECT_THAT(why(other), HasSubstr("needs its unit and its kind"));
 }
 
 TEST(IntensityCsv, NamesValuesThatLookLikeKilograms) {
@@ -175,22 +175,22 @@ TEST(IntensityCsv, NamesEveryRowThatIsWrong) {
   };
   EXPECT_THAT(read("2020-01-01,50\n2020-01-01T01:00Z,-1\n2020-01-01T02:00Z,3001\n2020-01-01T03,1\n"
                    "2020-01-01T04:00Z,many\n2020-01-01T05:00Z\n"),
-              ::testing::AllOf(HasSubstr("fr.csv:3:19: an intensity of -1 g/kWh cannot be"),
-                               HasSubstr("fr.csv:4:19: an intensity of 3001 g/kWh cannot be"),
+              ::testing::AllOf(HasSubstr("fr.csv:3:19: an intensity of -1 g/kWh is out of range"),
+                               HasSubstr("fr.csv:4:19: an intensity of 3001 g/kWh is out of range"),
                                HasSubstr("fr.csv:5:1: expected a time"),
                                HasSubstr("fr.csv:6:19: expected a number"),
                                HasSubstr("fr.csv:7: expected 2 cells, found 1")));
   // The end of summer time, in local time.
   EXPECT_THAT(read("2020-10-25 01:00,50\n2020-10-25 02:00,50\n2020-10-25 02:00,50\n"),
-              HasSubstr("fr.csv:4:1: the same time as in line 3; local time has an hour twice"));
+              HasSubstr("fr.csv:4:1: the same time as in line 3; local time repeats an hour"));
   EXPECT_THAT(read("2020-01-01T01:00Z,50\n2020-01-01T00:00Z,50\n"), HasSubstr("after that"));
   EXPECT_THAT(read("2020-01-01T00:00Z,50\n2020-01-01T01:00Z,50\n2020-01-01T02:00Z,50\n"
                    "2020-01-01T02:15Z,50\n"),
               HasSubstr("fr.csv:5:1: 2020-01-01T02:15:00Z is not a multiple of 60 min"));
-  EXPECT_THAT(read("2020-01-01,50\n"), HasSubstr("one row does not tell"));
+  EXPECT_THAT(read("2020-01-01,50\n"), HasSubstr("one row is not enough"));
   EXPECT_THAT(read("2020-01-01T00:00Z,50\n2020-01-01T00:07Z,50\n"), HasSubstr("divide a day"));
   EXPECT_THAT(read("1970-01-01T00:00Z,5\n1970-01-01T00:00:01Z,5\n2199-01-01T00:00:00Z,5\n"),
-              HasSubstr("too long a time"));
+              HasSubstr("the time is too far"));
   EXPECT_THAT(read("2020-01-01T00:00Z,\n2020-01-01T01:00Z,\n"), HasSubstr("no value"));
   EXPECT_THAT(read(""), HasSubstr("no row with a time"));
   EXPECT_THAT(why(parse_intensity_csv("", "fr.csv")), HasSubstr("no line"));
@@ -216,7 +216,7 @@ TEST(IntensityCsv, ReadsOneZoneOfSeveral) {
   ASSERT_TRUE(series.ok()) << series.error().text();
   EXPECT_EQ(series->values[1], 21);
   EXPECT_EQ(series->zone, "B");
-  EXPECT_THAT(why(parse_intensity_csv(text, "a.csv", {.zone = "C"})), HasSubstr("no row of"));
+  EXPECT_THAT(why(parse_intensity_csv(text, "a.csv", {.zone = "C"})), HasSubstr("no row for"));
 }
 
 TEST(IntensityCsv, ReadsTheFilesThatAreThere) {

@@ -39,8 +39,8 @@ Result<IntensitySeries> joined(const IntensitySeries& earlier, const IntensitySe
   }
   const auto missing = static_cast<std::size_t>(between / later.step);
   if (missing > kLongestSeries || earlier.size() + missing + later.size() > kLongestSeries) {
-    return Error::invalid("there is too long a time from " + utc_text(earlier.start) + " to " +
-                          utc_text(later.end()));
+    return Error::invalid("the time from " + utc_text(earlier.start) + " to " +
+                          utc_text(later.end()) + " is too long");
   }
   IntensitySeries both = earlier;
   both.values.insert(both.values.end(), missing, kNoValue);

@@ -149,16 +149,16 @@ bool add_row(const JsonValue& row, const RowColumns& columns, EnergyLedger& ledg
   }
   const JsonValue& start = row.items[columns.start_at];
   if (!start.is_integer || start.integer < 0 || static_cast<double>(start.integer) > kLatestStart) {
-    return wrong("'start' is a whole number of seconds since 1970");
+    return wrong("'start' must be a whole number of seconds since 1970");
   }
   if (start.integer % ledger.step().count() != 0) {
-    return wrong("the interval does not begin on the grid of its step");
+    return wrong("the start of the interval is not a multiple of the step");
   }
-  if (ledger.uses().contains({start.integer})) return wrong("the interval is there twice");
+  if (ledger.uses().contains({start.integer})) return wrong("the interval occurs twice");
   const auto at = static_cast<double>(start.integer);
   const bool has_parts = is_part(use.host, use.energy) && is_part(use.without_error, use.energy);
   if (use.energy >= Joules{0} && !has_parts)
-    return wrong("host_j and without_error_j are parts of energy_j, and are more");
+    return wrong("host_j and without_error_j are parts of energy_j, but one is larger");
   use.host = std::min(use.host, use.energy);
   use.without_error = std::min(use.without_error, use.energy);
   // Checked only if the time is known for which devices were held or measured.
@@ -244,7 +244,7 @@ void check_total(Fields& report, Diagnostics& diagnostics, const EnergyLedger& l
   if (std::abs(rows - energy->number) <= most) return;
   diagnostics.add(energy->line, energy->column,
                   "the rows of 'intervals' add up to " + shortest(rows, 6) +
-                      " J, and the total is " + shortest(energy->number, 6) + " J");
+                      " J, but the total is " + shortest(energy->number, 6) + " J");
 }
 
 LedgerRun read_report(Fields& fields, Diagnostics& diagnostics) {
@@ -290,7 +290,8 @@ Result<std::vector<LedgerRun>> parse_ledger(std::string_view text, const std::st
     if (is_report) {
       runs.push_back(read_report(fields, diagnostics));
     } else if (format.starts_with(kLedgerFormats) && format != kLedgerFormat) {
-      fields.error("format", in_quotes(format) + " is of a later Harpe; this one reads " +
+      fields.error("format", in_quotes(format) +
+                                 " is from a later version of Harpe; this version reads " +
                                  std::string(kLedgerFormat));
     } else if (format != kLedgerFormat) {
       fields.error("format", "expected a report of 'harpe run --out' or the energy of a job (" +

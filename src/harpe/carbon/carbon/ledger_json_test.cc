@@ -116,13 +116,14 @@ TEST(LedgerJson, RowsOfAReportAddUpToItsTotal) {
   };
   EXPECT_TRUE(parse_ledger(report("5.0000004"), "a.json").ok());
   EXPECT_TRUE(parse_ledger(report("null"), "a.json").ok()) << "it was not measured";
-  EXPECT_THAT(refusal_of(report("4")), HasSubstr("add up to 5 J, and the total is 4 J"));
+  EXPECT_THAT(refusal_of(report("4")), HasSubstr("add up to 5 J, but the total is 4 J"));
 }
 
 TEST(LedgerJson, SaysWhatIsWrongAndWhere) {
   EXPECT_THAT(refusal_of("{"), HasSubstr("a.json:1"));
   EXPECT_THAT(refusal_of("[]"), HasSubstr("a.json:1:1"));
-  EXPECT_THAT(refusal_of(R"({"format": "harpe.energy/2", "runs": []})"), HasSubstr("later Harpe"));
+  EXPECT_THAT(refusal_of(R"({"format": "harpe.energy/2", "runs": []})"),
+              HasSubstr("later version of Harpe"));
   EXPECT_THAT(refusal_of(R"({"format": "other"})"), HasSubstr("harpe run --out"));
   EXPECT_THAT(refusal_of(R"({"command": ["make"], "total": {}})"),
               HasSubstr("no energy by interval"));
@@ -134,7 +135,7 @@ TEST(LedgerJson, SaysWhatIsWrongAndWhere) {
   };
   const std::string both = R"(["start", "energy_j"])";
   EXPECT_THAT(rows(both, "[[900]]"), HasSubstr("2 numbers"));
-  EXPECT_THAT(rows(both, "[[901, 1]]"), HasSubstr("grid"));
+  EXPECT_THAT(rows(both, "[[901, 1]]"), HasSubstr("multiple of the step"));
   EXPECT_THAT(rows(both, "[[-900, 1]]"), HasSubstr("since 1970"));
   EXPECT_THAT(rows(both, "[[900, -1]]"), HasSubstr("negative"));
   EXPECT_THAT(rows(both, "[[900, null]]"), HasSubstr("numbers"));

@@ -16,7 +16,7 @@ namespace {
 using Provider = SourceSpecification::Provider;
 
 Error no_value(const std::string& name) {
-  return Error::of(ErrorCode::kUnavailable, name + " has no value of which to take the mean");
+  return Error::of(ErrorCode::kUnavailable, name + " has no value to compute the mean from");
 }
 
 /// Returns the mean of the known values; nullopt if none is known.

@@ -21,7 +21,7 @@ Result<std::string> checked_token(std::string_view text, const std::string& wher
   if (token.size() > kLongestApiToken) return bad("is too large to be a token");
   for (const char c : token) {
     // Any other character could end the header that the token is sent in.
-    if (c <= ' ' || c > '~') return bad("holds something that is no token");
+    if (c <= ' ' || c > '~') return bad("contains a character that a token cannot have");
   }
   return token;
 }
@@ -29,11 +29,11 @@ Result<std::string> checked_token(std::string_view text, const std::string& wher
 Result<std::string> token_of_file(const std::filesystem::path& path) {
   struct stat file{};
   if (::stat(path.c_str(), &file) != 0) {
-    return Error::of(ErrorCode::kNoPermission, "there is no file " + path.string());
+    return Error::of(ErrorCode::kNoPermission, "file " + path.string() + " does not exist");
   }
   if ((file.st_mode & 077) != 0) {
     return Error::of(ErrorCode::kNoPermission,
-                     path.string() + " may be read by others; run chmod 600 " + path.string());
+                     path.string() + " can be read by other users; run chmod 600 " + path.string());
   }
   const auto text = read_regular_file(path, kLongestApiToken + 2);
   if (!text.ok()) return Error::of(ErrorCode::kNoPermission, text.error().text());
@@ -71,7 +71,7 @@ Result<std::string> find_api_token(const ApiTokenNames& names,
   }
   const std::string place = directory.empty() ? "a file that " + names.variable + "_FILE names"
                                               : (directory / names.file).string();
-  return Error::of(ErrorCode::kNoPermission, "there is no token: set " + names.variable +
+  return Error::of(ErrorCode::kNoPermission, "missing token: set " + names.variable +
                                                  ", or write it to " + place + " (mode 600). " +
                                                  names.advice);
 }

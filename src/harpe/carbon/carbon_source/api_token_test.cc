@@ -70,7 +70,7 @@ TEST(ApiToken, AFileThatOthersMayReadIsRefused) {
   write(file, "s3cret", 0600);
   EXPECT_TRUE(find_api_token(kNames, environment).ok());
   std::filesystem::remove(file);
-  EXPECT_NE(error_of(find_api_token(kNames, environment)).find("there is no file"),
+  EXPECT_NE(error_of(find_api_token(kNames, environment)).find("does not exist"),
             std::string::npos);
 }
 

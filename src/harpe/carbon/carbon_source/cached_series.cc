@@ -61,7 +61,7 @@ void read_values(Fields& fields, CachedSeries& cached) {
     const JsonValue& at = (*fetched)[i];
     if ((!null && !number) || !flag.is_integer || flag.integer < 0 || flag.integer > 1 ||
         !at.is_integer || at.integer < 0 || at.integer > kLastSecond) {
-      fields.error("values", "value " + std::to_string(i + 1) + " is none");
+      fields.error("values", "value " + std::to_string(i + 1) + " is not valid");
       return;
     }
     cached.series.values.push_back(null ? kNoValue : value.number);
@@ -75,7 +75,7 @@ void read_cached(Fields& fields, Diagnostics& diagnostics, CachedSeries& cached)
   identity.provider = needed(fields, "provider", fields.text("provider"));
   identity.zone = needed(fields, "zone", fields.text("zone"));
   const auto kind = kind_of_word(needed(fields, "kind", fields.text("kind")));
-  if (!kind) fields.error("kind", "is no kind of intensity");
+  if (!kind) fields.error("kind", "is not a kind of intensity");
   identity.kind = kind.value_or(IntensityKind::kUnstated);
   const auto step = needed(fields, "step_s", fields.integer("step_s", 1, 86'400));
   if (step == 0 || 86'400 % step != 0) fields.error("step_s", "does not divide a day");
@@ -142,7 +142,7 @@ Result<CachedSeries> parse_cached_series(std::string_view text, const std::strin
   };
   const std::size_t end = text.find('\n');
   if (end == std::string_view::npos || !text.starts_with(kCacheFormat)) {
-    return damaged("it is no file of the cache");
+    return damaged("it is not a cache file");
   }
   const std::string_view body = text.substr(end + 1);
   if (text.substr(kCacheFormat.size(), end - kCacheFormat.size()) != hexadecimal(fnv1a(body))) {

@@ -51,7 +51,7 @@ class ElectricityMapsReader {
     const auto zone = fields.text("zone");
     if (zone && *zone != asked_.zone) {
       fields.error("zone",
-                   "is " + in_quotes(*zone) + ", and " + in_quotes(asked_.zone) + " was asked for");
+                   "is " + in_quotes(*zone) + ", but " + in_quotes(asked_.zone) + " was requested");
     }
     check_meaning(fields);
   }
@@ -62,13 +62,13 @@ class ElectricityMapsReader {
     const auto type = text_if_any(fields, "emissionFactorType");
     if (type && *type != wanted) {
       fields.error("emissionFactorType",
-                   "is " + in_quotes(*type) + ", and " + wanted + " was asked for");
+                   "is " + in_quotes(*type) + ", but " + wanted + " was requested");
     }
     const auto granularity = text_if_any(fields, "temporalGranularity");
     if (granularity && *granularity != electricity_maps_granularity(asked_.step)) {
       fields.error("temporalGranularity",
-                   "is " + in_quotes(*granularity) + ", and " +
-                       std::string(electricity_maps_granularity(asked_.step)) + " was asked for");
+                   "is " + in_quotes(*granularity) + ", but " +
+                       std::string(electricity_maps_granularity(asked_.step)) + " was requested");
     }
   }
 
@@ -146,7 +146,7 @@ class ElectricityMapsSource final : public IntensitySource {
     if (from >= interval_of(access_.now(), options_.step) - kLongestHistory + options_.step) {
       ProviderIntensity day = HARPE_TRY(measured("history", ""));
       const auto part = part_of(day.series, from, to);
-      if (!part) return Error::of(ErrorCode::kNotFound, "Electricity Maps: no value of that time");
+      if (!part) return Error::of(ErrorCode::kNotFound, "Electricity Maps: no value for that time");
       day.series = *part;
       return day;
     }

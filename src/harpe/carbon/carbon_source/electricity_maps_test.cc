@@ -71,9 +71,10 @@ TEST(ElectricityMaps, NamesBothPlacesOfTwoValuesOfOneTime) {
                                      item("2026-01-01T09:00:00.000Z", "310") + ",\n" +
                                      item("2026-01-01T10:00:00.000Z", "280") + ",\n  " +
                                      item("2026-01-01T09:00:00.000Z", "311") + "]}");
-  EXPECT_NE(error.find("two values of 2026-01-01T09:00:00Z: 310 g/kWh in line 2, column 1, and 311 "
-                       "g/kWh in line 4, column 3"),
-            std::string::npos)
+  EXPECT_NE(
+      error.find("two values for 2026-01-01T09:00:00Z: 310 g/kWh in line 2, column 1, and 311 "
+                 "g/kWh in line 4, column 3"),
+      std::string::npos)
       << error;
 }
 
@@ -92,9 +93,9 @@ TEST(ElectricityMaps, AForecastHasTheTimeItWasIssued) {
 TEST(ElectricityMaps, RefusesAnswersOfAnotherKindZoneOrStep) {
   const std::string time = "2026-01-01T10:00:00.000Z";
   EXPECT_NE(error_of(item(time, "5", R"(, "emissionFactorType": "direct")"))
-                .find("and lifecycle was asked for"),
+                .find("but lifecycle was requested"),
             std::string::npos);
-  EXPECT_NE(error_of(item(time, "5"), {.zone = "FR"}).find("'DE', and 'FR'"), std::string::npos);
+  EXPECT_NE(error_of(item(time, "5"), {.zone = "FR"}).find("'DE', but 'FR'"), std::string::npos);
   EXPECT_NE(error_of(item(time, "5", R"(, "temporalGranularity": "5_minutes")"))
                 .find("temporalGranularity"),
             std::string::npos);
@@ -114,7 +115,7 @@ TEST(ElectricityMaps, LeavesOutWhatCannotBeAndSaysSo) {
   EXPECT_EQ(answer->series.values[2], 0);
   ASSERT_EQ(answer->notes.size(), 1u);
   EXPECT_EQ(answer->notes[0],
-            "2 values that cannot be were left out, the first of them -1 g/kWh at "
+            "2 impossible values were left out, the first of them -1 g/kWh at "
             "2026-01-01T09:00:00Z");
 }
 

@@ -53,10 +53,11 @@ Result<std::vector<EmissionFactor>> parse_emission_factors(std::string_view text
     const auto at = std::ranges::find(factors, type, &EmissionFactor::type);
     if (at == factors.end()) {
       const auto near = nearest(type, types);
-      return Error::invalid("there is no production type " + in_quotes(type) +
+      return Error::invalid("unknown production type " + in_quotes(type) +
                             (near ? "; did you mean " + *near + "?" : "; expected B01 to B25"));
     }
-    if (!seen.insert(type).second) return Error::invalid("the production type " + type + " twice");
+    if (!seen.insert(type).second)
+      return Error::invalid("the production type " + type + " is given twice");
     const auto grams = parse_number(value);
     if (value == "none") {
       at->grams_per_kwh.reset();

@@ -61,7 +61,8 @@ class EntsoeReader {
     const std::string_view type = text_of_child(child_of(series, "MktPSRType"), "psrType");
     if (!generated && !type.empty()) return ok_status();  // consumption of pumped storage
     const std::string name = !type.empty() ? std::string(type) : generated ? "generation" : "load";
-    if (name.size() > 20) return entsoe_error("a production type " + in_quotes(name));
+    if (name.size() > 20)
+      return entsoe_error("the production type is too long: " + in_quotes(name));
     for (const pugi::xml_node& child : series.children()) {
       if (local_name(child) != "Period") continue;
       EntsoePeriod period = HARPE_TRY(read_entsoe_period(child, kMegawatts, points_));
@@ -266,7 +267,7 @@ Result<DayAheadPrices> fetch_entsoe_prices(SourceLink& link, const ProviderAcces
     DayAheadPrices part = HARPE_TRY(parse_entsoe_prices(body, step, zone));
     if (!all.money.empty() && all.money != part.money) {
       return Error::invalid("ENTSO-E: prices in " + all.money + " and in " + part.money +
-                            ", which do not mix: ask for a time with one of them");
+                            " cannot be combined: request a time with only one of them");
     }
     all.money = part.money;
     part.prices.fetched_at = access.now();
@@ -274,7 +275,7 @@ Result<DayAheadPrices> fetch_entsoe_prices(SourceLink& link, const ProviderAcces
   };
   all.prices = HARPE_TRY(fetch_in_parts(interval_of(from, step), to, kEntsoeLongest, part_of));
   if (all.prices.series.gaps() == all.prices.series.size()) {
-    return Error::of(ErrorCode::kNotFound, "ENTSO-E has no price of that time");
+    return Error::of(ErrorCode::kNotFound, "ENTSO-E has no price for that time");
   }
   return all;
 }

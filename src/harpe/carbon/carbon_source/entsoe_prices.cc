@@ -53,9 +53,10 @@ class PriceReader {
       found.prices.series.values[static_cast<std::size_t>((at - start) / step_)] = price;
     }
     if (of_others > 0) {
-      found.prices.notes.push_back(std::to_string(of_others) +
-                                   " prices are of another auction than that of all of Europe, "
-                                   "which has none then");
+      found.prices.notes.push_back(
+          std::to_string(of_others) +
+          " prices are from another auction, because the auction of all of "
+          "Europe has no price for their times");
     }
     return found;
   }
@@ -88,11 +89,11 @@ class PriceReader {
     const bool is_money = money.size() == 3 &&
                           std::ranges::all_of(money, [](char c) { return c >= 'A' && c <= 'Z'; });
     if (!is_money) return entsoe_error("expected a currency, found " + in_quotes(money));
-    if (per != "MWH") return entsoe_error("expected prices of a MWH, found " + in_quotes(per));
+    if (per != "MWH") return entsoe_error("expected prices per MWH, found " + in_quotes(per));
     if (money_.empty()) money_ = money;
     if (money_ != money) {
       return entsoe_error("prices in " + money_ + " and in " + std::string(money) +
-                          ", which do not mix: ask for a time with one of them");
+                          " cannot be combined: request a time with only one of them");
     }
     return ok_status();
   }

@@ -118,7 +118,7 @@ TEST(EntsoePrices, TheCoupledAuctionCountsWhateverTheOrder) {
   const auto partly = parsed(morning + late);
   EXPECT_EQ(partly->prices.series.values, (std::vector<double>{10, 10, 99, 99}));
   ASSERT_EQ(partly->prices.notes.size(), 1U);
-  EXPECT_TRUE(partly->prices.notes[0].starts_with("2 prices are of another auction"));
+  EXPECT_TRUE(partly->prices.notes[0].starts_with("2 prices are from another auction"));
   // From the time before auctions were numbered: quarter-hours belong to another auction.
   EXPECT_EQ(parsed(time_series({.resolution = "PT15M"}, {{1, 99}}) + time_series({}, {{1, 10}}))
                 ->prices.series.values,
@@ -154,16 +154,16 @@ TEST(EntsoePrices, SayWhatIsWrongWithADocument) {
            {time_series({.contract = "A07"}, {{1, 1}}), "no price"},
            {time_series({.money = "euro"}, {{1, 1}}), "a currency"},
            {time_series({.money = ""}, {{1, 1}}), "a currency"},
-           {time_series({.per = "KWH"}, {{1, 1}}), "prices of a MWH"},
+           {time_series({.per = "KWH"}, {{1, 1}}), "prices per MWH"},
            {time_series({}, {{1, 1}}) + time_series({.money = "BGN"}, {{1, 1}}),
             "prices in EUR and in BGN"},
            {time_series({.sequence = "x"}, {{1, 1}}), "number of an auction"},
            {time_series({.sequence = "0"}, {{1, 1}}), "number of an auction"},
-           {time_series({}, {{0, 1}}), "outside of its period"},
-           {time_series({}, {{5, 1}}), "outside of its period"},
+           {time_series({}, {{0, 1}}), "outside its period"},
+           {time_series({}, {{5, 1}}), "outside its period"},
            {time_series({}, {{1, 2e9}}), "expected a price"},
-           {time_series({.resolution = "P1Y"}, {{1, 1}}), "a resolution"},
-           {time_series({.start = "yesterday"}, {{1, 1}}), "without start and end"},
+           {time_series({.resolution = "P1Y"}, {{1, 1}}), "unknown resolution"},
+           {time_series({.start = "yesterday"}, {{1, 1}}), "no valid start and end"},
            {time_series({.end = "2190-01-01T00:00Z"}, {{1, 1}}), "too many points"},
            {time_series({}, {{1, 1}}) +
                 time_series({.start = "2180-01-01T00:00Z", .end = "2180-01-02T00:00Z"}, {{1, 1}}),

@@ -126,15 +126,15 @@ TEST(Entsoe, NamesBothPlacesOfTwoValuesOfOneTime) {
   const auto refused = twice(entsoe_series(
       {.start = "2026-01-01T01:00Z", .end = "2026-01-01T03:00Z"}, {{1, 300}, {2, 50}}));
   ASSERT_FALSE(refused.ok());
-  EXPECT_NE(refused.error().text().find("two values of 2026-01-01T01:00:00Z: 200 in the period at "
+  EXPECT_NE(refused.error().text().find("two values for 2026-01-01T01:00:00Z: 200 in the period at "
                                         "byte "),
             std::string::npos)
       << refused.error().text();
-  EXPECT_NE(refused.error().text().find("and 300 in that at byte "), std::string::npos);
+  EXPECT_NE(refused.error().text().find("and 300 in the period at byte "), std::string::npos);
   const auto position =
       parse_entsoe(entsoe_document(entsoe_series({}, {{1, 100}, {1, 200}})), whole_hours(1));
   ASSERT_FALSE(position.ok());
-  EXPECT_NE(position.error().text().find("position 1 twice, with 100 and, at byte "),
+  EXPECT_NE(position.error().text().find("position 1 occurs twice, with 100 and, at byte "),
             std::string::npos);
 }
 
@@ -195,7 +195,7 @@ TEST(Entsoe, AnAcknowledgementIsNoData) {
       whole_hours(1));
   ASSERT_FALSE(answer.ok());
   EXPECT_EQ(answer.error().code, ErrorCode::kNotFound);
-  EXPECT_EQ(answer.error().text(), "ENTSO-E says: 'No matching data found for Data item A75'");
+  EXPECT_EQ(answer.error().text(), "ENTSO-E reports: 'No matching data found for Data item A75'");
 }
 
 TEST(Entsoe, SaysWhatIsWrongWithADocument) {

@@ -25,7 +25,7 @@ Status read_point(const pugi::xml_node& point, const PointValue& value,
   const std::string_view text = text_of_child(point, value.name);
   const auto number = parse_number(text);
   if (!position || *position < 1 || static_cast<std::size_t>(*position) > values.size()) {
-    return entsoe_error("a point outside of its period, at position " +
+    return entsoe_error("a point is outside its period, at position " +
                         in_quotes(text_of_child(point, "position")));
   }
   if (!number || std::abs(*number) > value.most) {
@@ -33,9 +33,9 @@ Status read_point(const pugi::xml_node& point, const PointValue& value,
   }
   double& told = values[static_cast<std::size_t>(*position - 1)];
   if (!std::isnan(told) && told != *number) {
-    return entsoe_error("position " + std::to_string(*position) + " twice, with " + shortest(told) +
-                        " and, at byte " + std::to_string(point.offset_debug()) + ", " +
-                        shortest(*number));
+    return entsoe_error("position " + std::to_string(*position) + " occurs twice, with " +
+                        shortest(told) + " and, at byte " + std::to_string(point.offset_debug()) +
+                        ", " + shortest(*number));
   }
   told = *number;
   return ok_status();
@@ -76,14 +76,14 @@ Result<pugi::xml_node> entsoe_root(pugi::xml_document& document, std::string_vie
                                    std::string_view name) {
   const pugi::xml_parse_result parsed = document.load_buffer(xml.data(), xml.size());
   if (!parsed) {
-    return entsoe_error(std::string("the answer is no XML: ") + parsed.description() +
+    return entsoe_error(std::string("the answer is not valid XML: ") + parsed.description() +
                         " after byte " + std::to_string(parsed.offset));
   }
   const pugi::xml_node root = document.document_element();
   if (local_name(root) == "Acknowledgement_MarketDocument") {
     const std::string_view reason = text_of_child(child_of(root, "Reason"), "text");
     return Error::of(ErrorCode::kNotFound,
-                     std::string(kEntsoe) + " says: " + in_quotes(reason, 200));
+                     std::string(kEntsoe) + " reports: " + in_quotes(reason, 200));
   }
   if (local_name(root) != name) {
     return entsoe_error("expected a " + std::string(name) + ", found " +
@@ -99,8 +99,8 @@ Result<EntsoePeriod> read_entsoe_period(const pugi::xml_node& period, const Poin
   const auto end = parse_provider_time(text_of_child(interval, "end"));
   const std::string_view resolution = text_of_child(period, "resolution");
   const auto step = resolution_of(resolution);
-  if (!start || !end || *end <= *start) return entsoe_error("a period without start and end");
-  if (!step) return entsoe_error("a resolution of " + in_quotes(resolution));
+  if (!start || !end || *end <= *start) return entsoe_error("a period has no valid start and end");
+  if (!step) return entsoe_error("unknown resolution " + in_quotes(resolution));
   const auto positions = static_cast<std::size_t>((*end - *start) / *step);
   if (positions > kMostEntsoePoints - std::min(points, kMostEntsoePoints)) {
     return entsoe_error("the answer has too many points");
@@ -134,9 +134,9 @@ Status CoveredIntervals::add(const EntsoePeriod& period) {
     const auto [told, is_new] =
         told_.try_emplace({at, period.step}, Told{.value = value, .at = period.at});
     if (!is_new && told->second.value != value) {
-      return entsoe_error("two values of " + utc_text(at) + ": " + shortest(told->second.value) +
+      return entsoe_error("two values for " + utc_text(at) + ": " + shortest(told->second.value) +
                           " in the period at byte " + std::to_string(told->second.at) + ", and " +
-                          shortest(value) + " in that at byte " + std::to_string(period.at));
+                          shortest(value) + " in the period at byte " + std::to_string(period.at));
     }
     if (!is_new) continue;
     for (WholeSeconds left = period.step; left.count() > 0;) {

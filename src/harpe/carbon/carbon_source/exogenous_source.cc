@@ -40,7 +40,7 @@ void keep_what_reaches(ExogenousSeries& series, std::size_t newest, WholeSeconds
   });
   series.known_ahead = ahead;
   if (!ended.empty())
-    notes.push_back(name + ": left out, for they end before the present: " + ended);
+    notes.push_back(name + ": left out, because they end before the present: " + ended);
 }
 
 class DayAheadTables {
@@ -136,7 +136,7 @@ class DayAheadTables {
     std::error_code failed;
     fs::create_directories(folder_, failed);
     if (const Status written = write_file(path_of(month), table.csv); !written.ok())
-      notes.push_back("the cache is not written: " + written.error().text());
+      notes.push_back("the cache cannot be written: " + written.error().text());
   }
 
   static std::string table_text(UtcTime asked, const std::vector<std::string>& names,

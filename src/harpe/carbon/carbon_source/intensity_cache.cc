@@ -123,7 +123,7 @@ bool IntensityCache::write(const fs::path& path, const std::string& text) {
   const Status written = failed ? Status(Error::io(path.parent_path().string(), failed.message()))
                                 : write_file(path, text);
   if (!written.ok() && notes_.size() < kMostNotes) {
-    notes_.push_back("the cache is not written: " + written.error().text());
+    notes_.push_back("the cache cannot be written: " + written.error().text());
   }
   return written.ok();
 }
@@ -133,7 +133,7 @@ std::optional<CachedSeries> IntensityCache::read(const fs::path& path,
   std::error_code missing;
   if (directory_.empty() || !fs::exists(path, missing)) return std::nullopt;
   const auto note = [&](const std::string& what) {
-    if (notes_.size() < kMostNotes) notes_.push_back("a file of the cache is passed over: " + what);
+    if (notes_.size() < kMostNotes) notes_.push_back("a cache file is ignored: " + what);
   };
   const auto text = read_regular_file(path, kLongestCacheFile);
   if (!text.ok()) {
@@ -148,7 +148,7 @@ std::optional<CachedSeries> IntensityCache::read(const fs::path& path,
   const SourceIdentity& found = cached->identity;
   if (found.provider != identity.provider || found.zone != identity.zone ||
       found.kind != identity.kind || found.step != identity.step) {
-    note(path.string() + " is of " + found.name());
+    note(path.string() + " belongs to " + found.name());
     return std::nullopt;
   }
   return *std::move(cached);

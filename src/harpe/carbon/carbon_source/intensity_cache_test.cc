@@ -213,7 +213,7 @@ TEST(IntensityCache, ADiskThatTakesNothingGivesANoteAndLeavesWhatWasThere) {
   std::signal(SIGXFSZ, ignored);
   const auto notes = cache.take_notes();
   ASSERT_EQ(notes.size(), 2u);
-  EXPECT_NE(notes[0].find("the cache is not written"), std::string::npos);
+  EXPECT_NE(notes[0].find("the cache cannot be written"), std::string::npos);
   EXPECT_EQ(
       cache.measured(kDe, cache_time("2026-01-01"), cache_time("2026-01-02")).value().series.values,
       std::vector<double>{1});

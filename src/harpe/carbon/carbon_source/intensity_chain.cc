@@ -116,7 +116,7 @@ Result<ProviderIntensity> IntensityChain::checked(Result<ProviderIntensity> answ
   if (!answer.ok()) return answer;
   const SourceIdentity& identity = source_.identity();
   if (answer->series.kind != identity.kind) {
-    return Error::invalid(identity.name() + ": the answer is of another kind: " +
+    return Error::invalid(identity.name() + ": the answer has another kind of intensity: " +
                           std::string(text_of(answer->series.kind)));
   }
   if (answer->series.step != identity.step) {
@@ -150,7 +150,7 @@ std::optional<IntensityChain::Newest> IntensityChain::newest(UtcTime now) {
 
 void IntensityChain::ask_for_latest(UtcTime now) {
   if (options_.offline) {
-    notes_.emplace_back("offline: no provider is asked");
+    notes_.emplace_back("offline: no provider is queried");
     return;
   }
   const auto answer = checked(source_.latest());
@@ -192,7 +192,7 @@ Result<LabelledIntensity> IntensityChain::current() {
     return found;
   };
   if (now < kEarliestPresent) {
-    return refused("the clock of this machine says " + utc_text(now) + ": set it");
+    return refused("the clock of this machine is wrong (" + utc_text(now) + "): set it");
   }
   const auto is_fresh = [&](const Newest& found) {
     const UtcTime fetched = fetched_time(found.cached, found.index);
@@ -234,9 +234,10 @@ Result<LabelledIntensity> IntensityChain::current() {
                            .step = identity.step};
     return with_notes(std::move(mean));
   }
-  return refused("there is no carbon intensity of " + identity.name() + " for " + utc_text(now) +
-                 ": the cache has no value of the last hours, no forecast and none of a week ago, "
-                 "and no yearly mean was given");
+  return refused(
+      "no carbon intensity of " + identity.name() + " is available for " + utc_text(now) +
+      ": the cache has no value of the last hours, no forecast and no value of a week ago, "
+      "and no yearly mean was given");
 }
 
 std::optional<LabelledForecast> IntensityChain::provider_forecast(UtcTime now,
@@ -268,13 +269,13 @@ std::optional<LabelledForecast> IntensityChain::provider_forecast(UtcTime now,
     if (answer.ok()) {
       cache_.keep_forecast(identity, *answer);
       if (auto made = label(cached_of(identity, *answer))) return made;
-      notes_.emplace_back("the provider's forecast does not tell of now");
+      notes_.emplace_back("the provider's forecast does not cover the present");
     } else {
-      note("no forecast of the provider", answer.error());
+      note("no forecast from the provider", answer.error());
     }
   }
   if (earlier && reaches(*earlier, WholeSeconds(horizon.count() / 2))) {
-    notes_.emplace_back("the forecast is an earlier one");
+    notes_.emplace_back("an earlier forecast is used");
     return earlier;
   }
   return std::nullopt;
@@ -286,14 +287,14 @@ Result<LabelledForecast> IntensityChain::forecast(WholeSeconds horizon) {
   const UtcTime now = now_();
   const SourceIdentity& identity = source_.identity();
   if (now < kEarliestPresent) {
-    return refused("the clock of this machine says " + utc_text(now) + ": set it");
+    return refused("the clock of this machine is wrong (" + utc_text(now) + "): set it");
   }
   if (horizon < identity.step) return Error::invalid("the horizon is shorter than one interval");
   auto made = provider_forecast(now, horizon);
   if (!made) made = own_forecast(now, horizon);
   if (!made) {
-    return refused("there is no forecast of " + identity.name() +
-                   ": the provider gave none, and no value of the last day is known");
+    return refused("no forecast of " + identity.name() +
+                   " is available: the provider gave none, and no value of the last day is known");
   }
   made->notes = take_notes();
   return *std::move(made);
@@ -328,11 +329,11 @@ Result<LabelledHistory> IntensityChain::history(UtcTime from, UtcTime to) {
       auto all = cache_.measured(identity, from, to);
       kept = all ? std::move(all) : cached_of(identity, *answer);
     } else {
-      note("no history of the provider", answer.error());
+      note("no history from the provider", answer.error());
     }
   }
   if (!kept)
-    return refused("there is no history of " + identity.name() + " from " + utc_text(from));
+    return refused("no history of " + identity.name() + " is available from " + utc_text(from));
   return LabelledHistory{
       .series = kept->series, .fetched_at = kept->fetched_at, .notes = take_notes()};
 }
@@ -369,7 +370,7 @@ std::optional<LabelledForecast> IntensityChain::own_forecast(UtcTime now, WholeS
   if (!series) return std::nullopt;
   const std::size_t last = series->size() - 1;
   if (now - series->end() > kOldestPersistence) {
-    notes_.emplace_back("the newest value measured is of " + utc_text(series->start_of(last)));
+    notes_.emplace_back("the newest measured value is from " + utc_text(series->start_of(last)));
     return std::nullopt;
   }
   const UtcTime hour = interval_of(now, series->step);
@@ -384,7 +385,7 @@ std::optional<LabelledForecast> IntensityChain::own_forecast(UtcTime now, WholeS
   const auto behind = static_cast<std::size_t>((hour - series->start_of(last)) / series->step);
   const std::size_t ahead = std::max<std::size_t>(1, behind + steps - 1);
   if (series->end() - series->start < kOwnForecastNeeds || ahead > kLongestOwnHorizon) {
-    notes_.emplace_back("an own forecast needs 2 days of values and reaches " +
+    notes_.emplace_back("Harpe's own forecast needs 2 days of values and reaches at most " +
                         std::to_string(kLongestOwnHorizon) + " steps");
     return made;
   }

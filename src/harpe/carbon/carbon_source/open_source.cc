@@ -276,11 +276,12 @@ Result<DayAheadPrices> day_ahead_prices(const SourceSpecification& source,
                                         UtcTime to) {
   if (source.provider != SourceSpecification::Provider::kEntsoe) {
     return Error::of(ErrorCode::kNotSupported,
-                     "prices come from entsoe:EIC alone; for others, give a file to harpe carbon "
-                     "simulate --price");
+                     "prices are available only from entsoe:EIC; for other prices, give a file to "
+                     "harpe carbon simulate --price");
   }
   if (environment.offline) {
-    return Error::of(ErrorCode::kNotSupported, "prices are not kept: there are none offline");
+    return Error::of(ErrorCode::kNotSupported,
+                     "prices are not cached: they are not available offline");
   }
   const auto fetcher = HARPE_TRY(net::HttpFetcher::open());
   const ProviderAccess access{

@@ -42,8 +42,8 @@ void drop_impossible(std::vector<ProviderRow>& rows, IntensityKind kind,
   }
   if (dropped == 0) return;
   notes.push_back(std::to_string(dropped) +
-                  (dropped == 1 ? " value that cannot be was left out: "
-                                : " values that cannot be were left out, the first of them ") +
+                  (dropped == 1 ? " impossible value was left out: "
+                                : " impossible values were left out, the first of them ") +
                   first);
 }
 
@@ -61,7 +61,7 @@ std::optional<std::string> join_equal_times(std::vector<ProviderRow>& rows) {
     if (first || std::isnan(row.grams_per_kwh)) continue;
     ProviderRow& before = at->second;
     if (!std::isnan(before.grams_per_kwh) && before.grams_per_kwh != row.grams_per_kwh) {
-      return "two values of " + utc_text(row.start) + ": " + value_text(before) + ", and " +
+      return "two values for " + utc_text(row.start) + ": " + value_text(before) + ", and " +
              value_text(row);
     }
     before = row;
@@ -88,7 +88,8 @@ Result<ProviderIntensity> series_of_rows(std::vector<ProviderRow> rows, const Pr
   }
   IntensitySeries& series = answer.series;
   series.step = of.step.value_or(usual_step(rows));
-  if (series.step.count() <= 0) return fail("one value does not tell how long an interval is");
+  if (series.step.count() <= 0)
+    return fail("one value is not enough to find the length of an interval");
   if (whole_days(1) % series.step != WholeSeconds(0)) {
     return fail("intervals of " + std::to_string(series.step.count()) + " s do not divide a day");
   }
@@ -116,13 +117,13 @@ Result<ProviderIntensity> series_of_rows(std::vector<ProviderRow> rows, const Pr
 Result<ProviderIntensity> merged(const ProviderIntensity& older, const ProviderIntensity& newer) {
   const IntensitySeries &a = older.series, &b = newer.series;
   if (a.kind != b.kind || a.zone != b.zone || a.step != b.step) {
-    return Error::invalid(
-        "values of two kinds, zones or intervals do not mix: " + std::string(text_of(a.kind)) +
-        " of " + a.zone + ", and " + std::string(text_of(b.kind)) + " of " + b.zone);
+    return Error::invalid("values of two kinds, zones or intervals cannot be combined: " +
+                          std::string(text_of(a.kind)) + " of " + a.zone + ", and " +
+                          std::string(text_of(b.kind)) + " of " + b.zone);
   }
   if ((a.start - b.start) % a.step != WholeSeconds(0)) {
     return Error::invalid("the intervals from " + utc_text(a.start) + " and from " +
-                          utc_text(b.start) + " are not on one grid");
+                          utc_text(b.start) + " are not on the same grid");
   }
   ProviderIntensity both = newer;
   IntensitySeries& series = both.series;

@@ -81,7 +81,7 @@ Result<ProviderIntensity> fetch_in_parts(
     UtcTime from, UtcTime to, WholeSeconds longest,
     const std::function<Result<ProviderIntensity>(UtcTime, UtcTime)>& fetch) {
   if (from >= to)
-    return Error::invalid("the time from " + utc_text(from) + " is over before it begins");
+    return Error::invalid("the time range from " + utc_text(from) + " ends before it begins");
   std::optional<ProviderIntensity> all;
   std::optional<Error> nothing;
   for (UtcTime begin = from; begin < to; begin += longest) {
@@ -96,7 +96,7 @@ Result<ProviderIntensity> fetch_in_parts(
   if (!all) return *std::move(nothing);
   // Some providers also return the interval before the first.
   const auto within = part_of(all->series, from, to);
-  if (!within) return Error::of(ErrorCode::kNotFound, "the answer has no value of that time");
+  if (!within) return Error::of(ErrorCode::kNotFound, "the answer has no value for that time");
   all->series = *within;
   return *std::move(all);
 }

@@ -238,7 +238,7 @@ TEST(EntsoeSource, NoDataComesWithStatus400AndTheTokenStaysOutOfErrors) {
   const auto latest = source->latest();
   ASSERT_FALSE(latest.ok());
   EXPECT_EQ(latest.error().code, ErrorCode::kNotFound);
-  EXPECT_EQ(latest.error().text(), "ENTSO-E says: 'No matching data found'");
+  EXPECT_EQ(latest.error().text(), "ENTSO-E reports: 'No matching data found'");
   EXPECT_EQ(rig.paths()[0],
             "/api?securityToken=s3cret&documentType=A75&processType=A16&in_Domain=10Y1001A1001A82H"
             "&periodStart=202601142200&periodEnd=202601151100");

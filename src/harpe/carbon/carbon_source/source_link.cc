@@ -58,7 +58,7 @@ Result<std::string> SourceLink::get(const std::string& url, const net::HttpHeade
   }
   if (clock_.now() < not_before_) {
     return Error::of(ErrorCode::kUnavailable,
-                     options_.provider + " asks for no call within the next " +
+                     options_.provider + " allows no call within the next " +
                          shortest(std::ceil((not_before_ - clock_.now()).value)) + " s");
   }
   for (int attempt = 1;; ++attempt) {
@@ -133,10 +133,10 @@ Error SourceLink::refusal(const net::HttpFetched& fetched, const std::string& ke
     case 404:
       return Error::of(
           ErrorCode::kNotFound,
-          options_.provider + " does not know what was asked for" + from + ": check the zone");
+          options_.provider + " does not have the requested data" + from + ": check the zone");
     case 429:
       return Error::of(ErrorCode::kUnavailable,
-                       options_.provider + " says that there were too many calls" + from);
+                       options_.provider + " reports too many calls" + from);
     default:
       return Error::of(ErrorCode::kUnavailable, options_.provider + " answers with status " +
                                                     std::to_string(fetched.status) + from);

@@ -46,8 +46,8 @@ Error unknown_source(std::string_view text) {
   auto near = nearest(lower(word), words);
   if (!near) near = nearest(word, words);
   if (const std::string hint = decimal_comma_hint(text); !hint.empty())
-    return Error::invalid("there is no source " + in_quotes(text) + hint);
-  return Error::invalid("there is no source " + in_quotes(text) +
+    return Error::invalid("unknown source " + in_quotes(text) + hint);
+  return Error::invalid("unknown source " + in_quotes(text) +
                         (near ? "; did you mean " + *near + "? Otherwise, " : ": ") +
                         what_there_is());
 }
@@ -92,8 +92,8 @@ Status take_zone(const ProviderWord& word, std::string_view zone, SourceSpecific
   }
   if (word.provider == Provider::kEntsoe && !is_eic(zone)) {
     return Error::invalid(in_quotes(zone) +
-                          " is no EIC of an area: 16 characters, of which the last checks the "
-                          "others, as in " +
+                          " is not a valid EIC of an area: 16 characters, of which the last checks "
+                          "the others, as in " +
                           example);
   }
   return ok_status();
@@ -106,7 +106,7 @@ Result<std::size_t> word_of(std::string_view option, std::string_view value,
   if (found != words.end()) return static_cast<std::size_t>(found - words.begin());
   std::string all;
   for (const std::string& word : words) all += (all.empty() ? "" : ", ") + word;
-  return Error::invalid("the option " + std::string(option) + " is one of " + all + ", not " +
+  return Error::invalid("the option " + std::string(option) + " must be one of " + all + ", not " +
                         in_quotes(value));
 }
 
@@ -141,7 +141,7 @@ Status take_url(std::string_view value, SourceSpecification& source) {
   while (value.ends_with('/')) value.remove_suffix(1);
   const bool web = value.starts_with("https://") || value.starts_with("http://");
   if (!web || value.find('@') != std::string_view::npos || value.size() > 500) {
-    return Error::invalid("the option url is https://HOST or https://HOST/PATH, not " +
+    return Error::invalid("the option url must be https://HOST or https://HOST/PATH, not " +
                           in_quotes(value));
   }
   source.url = std::string(value);
@@ -152,7 +152,7 @@ Status take_known_ahead(std::string_view value, SourceSpecification& source) {
   const std::string_view digits = value.ends_with('h') ? value.substr(0, value.size() - 1) : value;
   const auto hours = parse_integer(digits);
   if (!hours || *hours < 0 || *hours > 96) {
-    return Error::invalid("the option known-ahead is 0h to 96h, not " + in_quotes(value));
+    return Error::invalid("the option known-ahead must be 0h to 96h, not " + in_quotes(value));
   }
   source.known_ahead = whole_hours(*hours);
   return ok_status();
@@ -203,16 +203,16 @@ Status take_options(const ProviderWord& word, std::string_view text, SourceSpeci
     const std::string name(option.substr(0, equals));
     if (std::ranges::find(known, name) == known.end() || equals == std::string_view::npos) {
       if (name == "token" || name == "key") {
-        return Error::invalid("a token stands in the environment or in a file, not in a source");
+        return Error::invalid("a token belongs in the environment or in a file, not in a source");
       }
       std::string all;
       for (const std::string& one : known) all += (all.empty() ? "" : ", ") + one;
       const auto near = nearest(name, known);
       return Error::invalid("the source " + std::string(word.word) + " has no option " +
-                            in_quotes(option) + (near ? "; did you mean " + *near + "=?" : "") +
+                            in_quotes(option) + (near ? "; did you mean " + *near + "=?" : ".") +
                             " Its options are " + all);
     }
-    if (!seen.insert(name).second) return Error::invalid("the option " + name + " twice");
+    if (!seen.insert(name).second) return Error::invalid("the option " + name + " is given twice");
     HARPE_TRY(take_option(name, option.substr(equals + 1), source));
   }
   return ok_status();
@@ -222,7 +222,7 @@ Status take_options(const ProviderWord& word, std::string_view text, SourceSpeci
 
 Result<SourceSpecification> parse_source(std::string_view text) {
   text = trim(text);
-  if (text.size() > 4096) return Error::invalid("a source is at most 4096 characters");
+  if (text.size() > 4096) return Error::invalid("a source has at most 4096 characters");
   const std::size_t end = std::min(text.find_first_of(":?"), text.size());
   const std::string_view name = text.substr(0, end);
   const auto word = std::ranges::find(kProviders, name, &ProviderWord::word);

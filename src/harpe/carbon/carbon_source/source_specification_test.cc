@@ -58,7 +58,7 @@ TEST(SourceSpecification, SaysWhatThereIsAndWhatMayHaveBeenMeant) {
   EXPECT_TRUE(says("wattime:CAISO_NORTH", "did you mean watttime?"));
   EXPECT_TRUE(says("nowhere-at-all", "entsoe:10Y1001A1001A82H"));
   EXPECT_TRUE(says("", "a source is"));
-  EXPECT_TRUE(says("381g", "there is no source '381g': a source is"));
+  EXPECT_TRUE(says("381g", "unknown source '381g': a source is"));
   EXPECT_TRUE(says("wattime:X", "did you mean watttime? Otherwise, a source is"));
   EXPECT_TRUE(says("uk:18", "1 to 17"));
   EXPECT_TRUE(says("uk:London", "1 to 17"));
@@ -88,9 +88,9 @@ TEST(SourceSpecification, TheLastCharacterOfAnEicChecksTheOthers) {
                            "10YBE----------2", "10YCH-SWISSGRIDZ", "10YNO-1--------2"}) {
     EXPECT_EQ(error_of(std::string("entsoe:") + code), "") << code;
   }
-  EXPECT_TRUE(says("entsoe:10Y1001A1001A82G", "no EIC"));
-  EXPECT_TRUE(says("entsoe:10Y1001A1001A28H", "no EIC"));
-  EXPECT_TRUE(says("entsoe:DE", "no EIC"));
+  EXPECT_TRUE(says("entsoe:10Y1001A1001A82G", "not a valid EIC"));
+  EXPECT_TRUE(says("entsoe:10Y1001A1001A28H", "not a valid EIC"));
+  EXPECT_TRUE(says("entsoe:DE", "not a valid EIC"));
 }
 
 }  // namespace

@@ -46,13 +46,13 @@ class UkReader {
 
   void read_region(const JsonValue& region) {
     if (in_region_) {
-      diagnostics_.add(region.line, region.column, "a region within a region");
+      diagnostics_.add(region.line, region.column, "a region contains a region");
       return;
     }
     Fields fields(region, "a region", diagnostics_);
     const auto id = fields.integer("regionid", 0, 1000);
     if (id && id != asked_.region) {
-      fields.error("regionid", "is " + std::to_string(*id) + ", which was not asked for");
+      fields.error("regionid", "is " + std::to_string(*id) + ", which was not requested");
     }
     in_region_ = true;
     read_data(region);
@@ -79,7 +79,7 @@ class UkReader {
     }
     const JsonValue* intensity = valued.find("intensity");
     if (intensity == nullptr) {
-      diagnostics_.add(valued.line, valued.column, "a half hour without \"intensity\"");
+      diagnostics_.add(valued.line, valued.column, "a half hour has no \"intensity\"");
       return;
     }
     Fields values(*intensity, "intensity", diagnostics_);

@@ -43,7 +43,7 @@ WattTimeMeta read_meta(Fields& document, const WattTimeAsked& asked, Diagnostics
     const auto found = fields.text(key);
     if (found && *found != wanted) {
       fields.error(key,
-                   "is " + in_quotes(*found) + ", and " + in_quotes(wanted) + " was asked for");
+                   "is " + in_quotes(*found) + ", but " + in_quotes(wanted) + " was requested");
     }
   };
   expect("region", asked.region);
@@ -205,7 +205,7 @@ IntensityKind watttime_kind(std::string_view signal) {
 Result<std::string> parse_watttime_login(std::string_view json) {
   // A parse error is not repeated, because it may quote the token.
   const auto document = parse_json(json, kWattTime);
-  if (!document.ok()) return Error::invalid("WattTime: the answer to the login is no JSON");
+  if (!document.ok()) return Error::invalid("WattTime: the answer to the login is not valid JSON");
   const JsonValue* token = document->find("token");
   if (document->type != JsonValue::Type::kObject || token == nullptr ||
       token->type != JsonValue::Type::kString || token->string.empty() ||

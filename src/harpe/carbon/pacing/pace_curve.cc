@@ -13,7 +13,7 @@ double slope_between(const CurvePace& slow, const CurvePace& fast) {
 }  // namespace
 
 Result<PaceCurve> PaceCurve::make(const std::vector<PieceCost>& pieces, Watts host_power) {
-  if (pieces.empty()) return Error::invalid("there is no choice of speed");
+  if (pieces.empty()) return Error::invalid("no choice of speed is given");
   double shortest = pieces.front().time.value;
   for (const PieceCost& piece : pieces) {
     const bool sound = std::isfinite(piece.time.value) && piece.time.value > 0 &&

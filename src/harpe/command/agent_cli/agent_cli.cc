@@ -223,8 +223,8 @@ Result<node::Policy> read_policy(const std::string& path) {
   if (policy.ok() || policy.error().code != ErrorCode::kIo) return policy;
   Error error = policy.error();
   error.diagnostics.push_back(
-      {.message = "the agent does only what a policy allows: write one (harpe agent --help; an "
-                  "example comes with Harpe as agent.toml) and name it with --policy"});
+      {.message = "the agent does only what a policy allows: write one (harpe agent --help; Harpe "
+                  "includes an example, agent.toml) and give it with --policy"});
   return error;
 }
 
@@ -234,8 +234,8 @@ Result<Outcome> run(const AgentArguments& arguments, Console& console) {
   if (!setup.simulation.empty()) device_options.simulation = setup.simulation;
   if (!device_options.simulation.empty() && !setup.socket_named) {
     return Error::invalid(
-        "an agent on simulated GPUs (--simulate, HARPE_SIMULATION) needs a --socket of its own, "
-        "such as --socket ./agent.sock: the usual one is for the node's real GPUs");
+        "an agent on simulated GPUs (--simulate, HARPE_SIMULATION) needs its own --socket, such as "
+        "--socket ./agent.sock: the default socket is for the node's real GPUs");
   }
   Devices devices = HARPE_TRY(open_devices(device_options));
   const auto say = [&, with_time = !net::stderr_is_journal()](const std::string& line) {

@@ -105,13 +105,14 @@ std::string fetched_text(const carbon::AccountingIntensity& intensity) {
 
 std::string kind_warning(IntensityKind kind, bool market_based) {
   if (kind == IntensityKind::kMarginal) {
-    return "The intensity is marginal: grams say what one kilowatt-hour more or less would have "
-           "changed. They are no inventory, and are not to be added to or compared with figures by "
-           "an average intensity.";
+    return "The intensity is marginal: grams are the change that one kilowatt-hour more or less "
+           "would have caused. They are not an inventory: do not add them to figures with an "
+           "average "
+           "intensity, and do not compare them.";
   }
   if (market_based) {
-    return "The intensity is market-based, of a contract. It is reported beside a location-based "
-           "figure, never in its place; SCI knows location-based ones alone.";
+    return "The intensity is market-based, from a contract. It is reported in addition to a "
+           "location-based figure, never instead of it; SCI uses only location-based figures.";
   }
   return {};
 }

@@ -47,7 +47,7 @@ std::string minute_text(carbon::UtcTime time) {
 /// Returns a line which warns that the rows of a constant are not figures of single hours.
 std::string constant_text(const SourceView& view) {
   const bool is_constant = view.identity.provider == "constant";
-  return is_constant ? "one number, the same for every hour: no figures of these hours\n" : "";
+  return is_constant ? "one number, the same for every hour: not specific to these hours\n" : "";
 }
 
 std::string notes_text(const SourceView& view, const std::vector<std::string>& notes) {
@@ -99,7 +99,7 @@ std::string ladder_text(Step step) {
   return "ladder: " + std::string(carbon::text_of(step)) +
          (carbon::carbon_control_allowed(step)
               ? ""
-              : "; too uncertain to control by: keep a plan that does not move") +
+              : "; too uncertain for carbon control: keep a fixed plan") +
          "\n";
 }
 
@@ -115,7 +115,7 @@ std::string current_text(const SourceView& view, const carbon::LabelledIntensity
             minute_text(current.start + current.step).substr(11) + " UTC" +
             (current.estimated ? ", estimated" : "") + "\n";
   } else {
-    text += "the same for every hour: no figure of the present one\n";
+    text += "the same for every hour: not specific to the present hour\n";
   }
   if (current.issued_at) text += "issued " + minute_text(*current.issued_at) + " UTC\n";
   if (current.fetched_at) text += "fetched " + minute_text(*current.fetched_at) + " UTC\n";
@@ -204,7 +204,7 @@ std::string forecast_text(const SourceView& view, const carbon::LabelledForecast
                      "issued " + minute_text(forecast.issued_at) + " UTC\n" + constant_text(view);
   Table table = Table::of({"UTC", "g/kWh"});
   const bool intervals = !forecast.lower.empty();
-  if (intervals) table.columns.push_back({.heading = "80 % of what comes"});
+  if (intervals) table.columns.push_back({.heading = "80 % interval"});
   for (std::size_t i = 0; i < series.size(); ++i) {
     const bool has_interval = intervals && std::isfinite(forecast.lower[i]);
     table.add({minute_text(series.start_of(i)), grams_text(series.values[i]),

@@ -14,7 +14,7 @@ namespace {
 constexpr carbon::WholeSeconds kLongGap = carbon::whole_days(2);
 
 std::string row_name(const carbon::LedgerRun& run, InventoryBy by) {
-  if (by == InventoryBy::kUser) return run.user.empty() ? "(no user said)" : run.user;
+  if (by == InventoryBy::kUser) return run.user.empty() ? "(no user stated)" : run.user;
   std::string name = run.job.empty() ? run.id : run.job;
   if (by == InventoryBy::kJob) return name;
   if (run.start > 0) name += " #" + std::to_string(run.start);
@@ -96,9 +96,9 @@ Status make_rows(CarbonInventory& inventory) {
 Status check_tokens(const std::vector<carbon::LedgerRun>& runs) {
   for (const carbon::LedgerRun& run : runs) {
     if (run.tokens_per_iteration > 0) continue;
-    return Error::invalid("how many tokens an iteration of " +
+    return Error::invalid("the number of tokens per iteration of " +
                           in_quotes(run.job.empty() ? run.id : run.job) +
-                          " has is not known: its terms of carbon control have no "
+                          " is not known: its terms of carbon control have no "
                           "tokens_per_iteration; give --tokens N (or --units N)");
   }
   return ok_status();
@@ -155,14 +155,14 @@ Result<CarbonInventory> make_inventory(std::vector<carbon::LedgerRun> runs,
   CarbonInventory inventory{.terms = terms};
   for (carbon::LedgerRun& run : runs) {
     if (run.ledger.empty()) {
-      inventory.notes.push_back("nothing was measured of " +
-                                in_quotes(run.job.empty() ? run.id : run.job));
+      inventory.notes.push_back(in_quotes(run.job.empty() ? run.id : run.job) +
+                                " has no measurement");
       continue;
     }
     inventory.runs.push_back(std::move(run));
   }
   if (inventory.runs.empty()) {
-    return Error::of(ErrorCode::kNotFound, "there is no energy to account for in that time");
+    return Error::of(ErrorCode::kNotFound, "no energy was recorded in that time");
   }
   if (terms.unit.name == "token" && !terms.unit.count) HARPE_TRY(check_tokens(inventory.runs));
   inventory.stretches = find_stretches(inventory.runs, inventory.stretch_of);

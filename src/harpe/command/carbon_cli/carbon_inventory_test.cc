@@ -154,13 +154,13 @@ TEST(CarbonInventory, ListsAContractBesideTheGridAndNeverInItsPlace) {
   EXPECT_EQ(inventory.total_contract->operational.value, 0);
   EXPECT_TRUE(inventory.total_contract->market_based);
   EXPECT_THAT(inventory_text(inventory, 0, false), HasSubstr("market-based"));
-  EXPECT_THAT(method_statement(inventory), Contains(HasSubstr("SCI knows location-based")));
+  EXPECT_THAT(method_statement(inventory), Contains(HasSubstr("SCI uses only location-based")));
 }
 
 TEST(CarbonInventory, SaysThatMarginalGramsAreNoInventory) {
   const CarbonInventory inventory = two_jobs({}, hours(IntensityKind::kMarginal));
-  EXPECT_THAT(method_statement(inventory), Contains(HasSubstr("They are no inventory")));
-  EXPECT_THAT(inventory_page(inventory), HasSubstr("They are no inventory"));
+  EXPECT_THAT(method_statement(inventory), Contains(HasSubstr("They are not an inventory")));
+  EXPECT_THAT(inventory_page(inventory), HasSubstr("They are not an inventory"));
 }
 
 TEST(CarbonInventory, SaysEverythingThatTheNumbersStandOn) {
@@ -176,7 +176,7 @@ TEST(CarbonInventory, SaysEverythingThatTheNumbersStandOn) {
                   HasSubstr("fetched 2026-11-25"), HasSubstr("33 % measured, 67 % no intensity")));
   EXPECT_THAT(text,
               AllOf(HasSubstr("2.400 kWh have no intensity"), HasSubstr("± 0.0048 kWh (95 %)"),
-                    HasSubstr("0.200 kWh more"), HasSubstr("Embodied carbon is not included")));
+                    HasSubstr("additional error of 0.200 kWh"), HasSubstr("Embodied carbon is not included")));
 }
 
 // With mixed units, a row in grams could look larger than a total in kilograms.

@@ -121,7 +121,7 @@ TEST_F(CarbonSourceCommands, ForecastIsHarpesOwnWhereTheProviderHasNone) {
   EXPECT_THAT(read_file(csv).value(), HasSubstr("time,grams_per_kwh,lower,upper\n"));
   const Said text = harpe_carbon({"forecast", source, "--horizon", "12h"});
   EXPECT_THAT(text.out, HasSubstr("ladder: own forecast"));
-  EXPECT_THAT(text.out, HasSubstr("80 % of what comes"));
+  EXPECT_THAT(text.out, HasSubstr("80 % interval"));
 }
 
 TEST_F(CarbonSourceCommands, PricesArePrintedAndWrittenAsATable) {
@@ -146,7 +146,8 @@ TEST_F(CarbonSourceCommands, PricesArePrintedAndWrittenAsATable) {
 
 TEST_F(CarbonSourceCommands, PricesThatCannotBeHadAreSaidSo) {
   ::unsetenv("HARPE_ENTSOE_TOKEN");
-  EXPECT_THAT(harpe_carbon({"prices", "uk"}).err, HasSubstr("prices come from entsoe:EIC alone"));
+  EXPECT_THAT(harpe_carbon({"prices", "uk"}).err,
+              HasSubstr("prices are available only from entsoe:EIC"));
   const Said token = harpe_carbon({"prices", "entsoe:10Y1001A1001A82H"});
   EXPECT_EQ(token.status, 77);
   EXPECT_THAT(token.err, HasSubstr("HARPE_ENTSOE_TOKEN"));
@@ -167,13 +168,14 @@ TEST_F(CarbonSourceCommands, ErrorsSayWhatToDo) {
   EXPECT_THAT(offline.err, HasSubstr("no yearly mean was given"));
   const Said mean = harpe_carbon({"now", "uk?mean=238", "--offline"});
   EXPECT_EQ(mean.status, 0);
-  EXPECT_THAT(mean.out, HasSubstr("ladder: yearly mean; too uncertain to control by"));
+  EXPECT_THAT(mean.out, HasSubstr("ladder: yearly mean; too uncertain for carbon control"));
 }
 
 TEST_F(CarbonSourceCommands, AYearlyMeanIsNotOfAnHour) {
   for (const char* source : {"DE", "302.5"}) {
     const Said said = harpe_carbon({"now", source});
-    EXPECT_THAT(said.out, HasSubstr("\nthe same for every hour: no figure of the present one\n"));
+    EXPECT_THAT(said.out,
+                HasSubstr("\nthe same for every hour: not specific to the present hour\n"));
     EXPECT_THAT(said.out, Not(HasSubstr(" UTC")));
     const TestJson document = TestJson::parse(harpe_carbon({"now", source, "--json"}).out);
     EXPECT_TRUE(document["start"].is_null()) << document;

@@ -57,23 +57,24 @@ std::string energy_sentence(const CarbonInventory& inventory) {
   std::string text = "Energy: " + kilowatt_hours_text(used.energy, energy_unit(inventory)) +
                      " of devices, from " + carbon::utc_text(inventory.total.begin) + " to " +
                      carbon::utc_text(inventory.total.end) + ", in " +
-                     counted(inventory.runs.size(), "run") + ", kept by intervals of " +
+                     counted(inventory.runs.size(), "run") + ", recorded in intervals of " +
                      list_text(steps) + " in UTC. ";
   if (used.without_error < used.energy && used.variance > 0) {
-    text += "Errors of measurement that are known: ± " +
+    text += "Known errors of measurement: ± " +
             kilowatt_hours_text(used.half_width(), energy_unit(inventory)) + " (95 %)";
     if (used.without_error.value > 0) {
-      text += "; of " + share_text(used.without_error / used.energy) + " they are not known";
+      text += "; for " + share_text(used.without_error / used.energy) +
+              " of the energy they are not known";
     }
     text += ". ";
   } else {
     text += "Errors of measurement are not known. ";
   }
   text += used.sensor_error.value > 0
-              ? "Sensors may be off by " +
+              ? "Sensors may have an additional error of " +
                     kilowatt_hours_text(used.sensor_error, energy_unit(inventory)) +
-                    " more, all in one direction."
-              : "How far sensors may be off is not known; their makers state about 5 %.";
+                    ", all in one direction."
+              : "The error of the sensors is not known; their manufacturers state about 5 %.";
   return text;
 }
 
@@ -85,25 +86,25 @@ std::string boundary_sentence(const CarbonInventory& inventory) {
     missing.insert(run.notes.begin(), run.notes.end());
   }
   std::string text =
-      "Boundary: " +
-      (meters.empty() ? "what the files say was measured" : semicolons_text(meters)) + "; " +
+      "Boundary: " + (meters.empty() ? "the measurements in the files" : semicolons_text(meters)) +
+      "; " +
       (used.host.value > 0 ? share_text(used.host / used.energy) + " of it CPUs and their memory"
                            : "no CPUs, memory or other parts of hosts") +
       "; no network, no storage. Devices were held for " + hours_text(used.device_time) +
       " device-hours";
   if (used.unmeasured() > 0.005 * used.device_time) {
     text += ", of which the energy of " + hours_text(used.unmeasured()) +
-            " is not known and not in the figures";
+            " is not known and not included";
   }
   text += '.';
-  for (const std::string& note : missing) text += " Noted: " + note + ".";
+  for (const std::string& note : missing) text += " Note: " + note + ".";
   return text;
 }
 
 std::string site_sentence(const CarbonInventory& inventory) {
   const double pue = inventory.terms.account.pue;
   if (pue == 1) {
-    return "Site: no PUE was given, so that energy of cooling and power supply is not included.";
+    return "Site: no PUE was given, so energy for cooling and power supply is not included.";
   }
   return "Site: energy times a PUE of " + shortest(pue) + ", as given, " +
          kilowatt_hours_text(inventory.total.site, energy_unit(inventory)) + ".";
@@ -128,26 +129,25 @@ void add_intensity(const std::string& word, const std::string& source,
 std::string sum_sentence(const CarbonInventory& inventory) {
   const carbon::CarbonAccount& total = inventory.total;
   std::string text =
-      "Grams: the sum over intervals of energy times the intensity of that interval; within an "
-      "interval energy is spread evenly. ± is the error of measurement (95 %) and what sensors may "
-      "be "
-      "off together; providers state no error of their intensities.";
+      "Grams: the sum over all intervals of energy times the intensity of the interval; within an "
+      "interval, energy is spread evenly. ± is the error of measurement (95 %) plus the error of "
+      "the sensors; providers state no error of their intensities.";
   if (total.without_intensity().value > 0) {
     text += " " + kilowatt_hours_text(total.without_intensity(), energy_unit(inventory)) +
-            " have no intensity and are in no gram.";
+            " have no intensity and are not included in the grams.";
   }
   return text;
 }
 
 std::string embodied_sentence(const CarbonInventory& inventory) {
   const auto& embodied = inventory.terms.account.embodied;
-  if (!embodied) return "Embodied carbon is not included: no mass of a device was given.";
+  if (!embodied) return "Embodied carbon is not included: no mass of CO2 per device was given.";
   const double years = embodied->lifetime.value / (365.25 * 86'400);
   return "Embodied: " + mass_text(inventory.total.embodied, mass_unit(inventory)) +
-         ", the share of " + shortest(embodied->mass.value / 1000) + " kg a device that falls on " +
+         ", the share of " + shortest(embodied->mass.value / 1000) + " kg per device for " +
          hours_text(inventory.total.used.device_time) + " device-hours of " + shortest(years, 2) +
-         " years of use. Mass and lifetime are the user's, an assumption unless they come from an "
-         "assessment of that device.";
+         " years of use. Mass and lifetime are the user's values, an assumption unless they are "
+         "from an assessment of that device.";
 }
 
 }  // namespace
@@ -158,7 +158,7 @@ std::string inventory_sentence(const CarbonInventory& inventory) {
                      kilowatt_hours_text(total.site, energy_unit(inventory)) +
                      (inventory.terms.account.pue == 1 ? "" : " (with the site's overhead)");
   if (total.without_intensity() >= total.site)
-    return text + "; there is no intensity of that time.";
+    return text + "; no intensity is known for that time.";
   text += " and emitted " +
           mass_text(total.operational, total.uncertainty(), mass_unit(inventory)) +
           " CO2eq of operation, at " + shortest(total.grams_per_kwh(), 1) + " g/kWh (" +
@@ -181,7 +181,7 @@ std::string sci_sentence(const CarbonInventory& inventory) {
     return "SCI is not stated: a part of the energy has no intensity.";
   }
   if (units <= 0) {
-    return "SCI is not stated: how many units of '" + unit.name + "' there were is not known.";
+    return "SCI is not stated: the number of units of '" + unit.name + "' is not known.";
   }
   const std::string per =
       " per " + unit.name +
@@ -190,7 +190,7 @@ std::string sci_sentence(const CarbonInventory& inventory) {
   const std::string kind = std::string(text_of(total.kind));
   if (!inventory.terms.account.embodied) {
     return "O = E x I = " + mass_text(total.operational / units, mass) + " CO2eq" + per + ", I " +
-           kind + ". It is the operational part of SCI alone: for SCI, M is needed (--embodied).";
+           kind + ". It is only the operational part of SCI: SCI also needs M (--embodied).";
   }
   return "SCI = (E x I + M) per R = " + mass_text(total.total() / units, mass) + " CO2eq" + per +
          ": E x I = " + mass_text(total.operational / units, mass) + ", I " + kind +
@@ -225,8 +225,8 @@ std::vector<std::string> method_statement(const CarbonInventory& inventory) {
   lines.push_back(embodied_sentence(inventory));
   if (inventory.terms.unit.name == "token" && !inventory.terms.unit.count) {
     lines.emplace_back(
-        "Tokens: iterations that ranks reported, times the tokens that an iteration has by the "
-        "job's terms of carbon control as they were when its energy was asked for.");
+        "Tokens: iterations that ranks reported, times the tokens per iteration in the job's terms "
+        "of carbon control at the time when its energy was requested.");
   }
   const std::string warning = kind_warning(inventory.total.kind, false);
   if (!warning.empty()) lines.push_back(warning);
@@ -235,9 +235,9 @@ std::vector<std::string> method_statement(const CarbonInventory& inventory) {
   for (const InventoryStretch& stretch : inventory.stretches) {
     notes.insert(stretch.intensity.notes.begin(), stretch.intensity.notes.end());
   }
-  for (const std::string& note : notes) lines.push_back("Noted: " + note + ".");
+  for (const std::string& note : notes) lines.push_back("Note: " + note + ".");
   if (inventory.simulated()) {
-    lines.emplace_back("GPUs are simulated: these figures are of no real device.");
+    lines.emplace_back("GPUs are simulated: these figures are not from real devices.");
   }
   return lines;
 }

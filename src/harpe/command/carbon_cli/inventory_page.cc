@@ -90,7 +90,7 @@ std::string inventory_page(const CarbonInventory& inventory, const PageSource& s
                               .source = source};
   if (inventory.simulated()) {
     page.doubt = report::kSimulatedCaption;
-    page.warnings.emplace_back("GPUs are simulated: these figures are of no real device.");
+    page.warnings.emplace_back("GPUs are simulated: these figures are not from real devices.");
   }
   const std::string warning = kind_warning(inventory.total.kind, false);
   if (!warning.empty()) page.warnings.push_back(warning);

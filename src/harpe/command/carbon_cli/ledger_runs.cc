@@ -20,7 +20,7 @@ std::string merge_copies(carbon::LedgerRun& first, const ReadRun& second,
                          const std::string& first_from) {
   const std::string both = name_of_run(first) + " is in " + first_from + " and in " + second.from;
   if (first.ledger.step() != second.run.ledger.step()) {
-    return both + ", by other intervals: that of " + first_from + " counts";
+    return both + ", with different intervals: only the copy in " + first_from + " counts";
   }
   carbon::EnergyLedger merged(first.ledger.step());
   bool differs = first.ledger.size() != second.run.ledger.size();
@@ -36,9 +36,10 @@ std::string merge_copies(carbon::LedgerRun& first, const ReadRun& second,
     (void)merged.add(at, at, use);
   }
   first.ledger = std::move(merged);
-  return both + (differs
-                     ? ", an earlier and a later copy: it counts once, by what either has more of"
-                     : ": it counts once");
+  return both +
+         (differs
+              ? ", in copies that differ: it counts once, with the larger energy of each interval"
+              : ": it counts once");
 }
 
 /// Notes devices that several runs measured at the same time.
@@ -56,7 +57,7 @@ void note_shared_devices(CountedRuns& counted) {
       if (runs[i]->ledger.begin() + runs[i]->ledger.step() >= end) continue;
       counted.notes.push_back("the device " + device + " is measured by " +
                               name_of_run(*runs[i - 1]) + " and by " + name_of_run(*runs[i]) +
-                              " at the same time: what it used then is counted twice");
+                              " at the same time: its energy of that time is counted twice");
     }
   }
 }

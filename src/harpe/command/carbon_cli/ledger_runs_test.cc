@@ -46,7 +46,7 @@ TEST(CountOnce, TakesWhatALaterCopyHasMoreOf) {
     const CountedRuns counted = later_first ? count_once({late, early}) : count_once({early, late});
     ASSERT_EQ(counted.runs.size(), 1U);
     EXPECT_EQ(counted.runs[0].ledger.total().energy.value, 13);
-    EXPECT_THAT(counted.notes, ElementsAre(HasSubstr("earlier and a later")));
+    EXPECT_THAT(counted.notes, ElementsAre(HasSubstr("in copies that differ")));
   }
 }
 

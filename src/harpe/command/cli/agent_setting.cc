@@ -129,7 +129,7 @@ Status AgentSetting::set(int gpu) {
   }
   if (applied->dry_run) {
     if (!earlier) static_cast<void>(agent_.release(lease).ok());
-    report_.add_nothing(gpu, applied->text, "; the agent makes a dry run: nothing is set");
+    report_.add_nothing(gpu, applied->text, "; dry run of the agent: nothing is set");
     return ok_status();
   }
   has_set_ = true;
@@ -148,7 +148,7 @@ Status AgentSetting::set(int gpu) {
   report_.add(gpu, applied->text, before, now, range,
               {{"honoured", applied->honoured}, {"restored_in_s", lasts.value}});
   report_.say("restored in " + duration_text(cut ? Seconds{std::ceil(lasts.value)} : lasts) +
-              (cut ? ": the policy allows no longer (max_lease_s)" : ""));
+              (cut ? ": the policy does not allow a longer time (max_lease_s)" : ""));
   return ok_status();
 }
 
@@ -177,7 +177,7 @@ Result<std::optional<Error>> AgentSetting::why_held(int gpu) {
     text = "GPU " + std::to_string(gpu) + ": " + holder_text(holder) + " holds " + text +
            " for another " + duration_text({std::ceil(holder.expires_in.value)});
     const bool own = holder.uid == self;
-    if (own) text += "; that is you";
+    if (own) text += "; this is your user";
     if (own || self == 0) {
       const std::vector<node::Lease> leases = HARPE_TRY(agent_.leases());
       const auto same = std::ranges::find_if(leases, [&](const node::Lease& lease) {
@@ -190,7 +190,7 @@ Result<std::optional<Error>> AgentSetting::why_held(int gpu) {
                             "http://localhost/v1/leases/" + same->id});
       }
     } else {
-      text += ": wait, or ask them or root to end it";
+      text += ": wait, or ask the holder or root to end it";
     }
     return std::optional(Error::of(ErrorCode::kConflict, text));
   }
@@ -212,9 +212,9 @@ Status AgentSetting::say_why_there_is_nothing(int gpu) {
   there.socket.clear();
   report_.add_nothing(
       gpu,
-      "nothing that you set from the command line is in force for its " + node::text_of(controls_),
-      ". What was left behind without the agent, root removes with: " +
-          undo_command(there, wanted_));
+      "no setting that you made from the command line is in force for its " +
+          node::text_of(controls_),
+      ". As root, remove settings made without the agent with: " + undo_command(there, wanted_));
   return ok_status();
 }
 
@@ -238,7 +238,7 @@ Result<Outcome> set_through_agent(const SettingArguments& arguments, const Wante
   for (const std::string& note : choice.notes) report.note(note);
   if (!DeviceOptions::of_environment().simulation.empty()) {
     report.note(
-        "note: HARPE_SIMULATION does not count here: the agent has its own GPUs, simulated or not");
+        "note: HARPE_SIMULATION has no effect here: the agent has its own GPUs, simulated or not");
   }
   AgentSetting setting(*agent, arguments, wanted, report);
   for (const int gpu : choice.gpus) {

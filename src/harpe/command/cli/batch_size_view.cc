@@ -38,7 +38,7 @@ std::string cost_text(const Json& object, const char* key) {
 
 std::string result_text(const Json& trial) {
   const std::string status = shown(trial, "status");
-  if (status == "dispatched") return "under way";
+  if (status == "dispatched") return "running";
   if (status == "failed") return "failed";
   return trial.value("converged", false) ? "reached the target" : "did not reach it";
 }
@@ -49,7 +49,7 @@ std::string recurring_jobs_table(std::string_view text, bool coloured) {
   const Json document = object_in(text);
   const Json jobs = document.value("jobs", Json::array());
   if (jobs.empty()) {
-    return "no recurring jobs yet; docs/server.md says how a training script registers one\n";
+    return "no recurring jobs yet; docs/server.md describes how a training script registers one\n";
   }
   Table table = Table::of({"JOB", "GPU", "SIZES", "TRIALS", "RUNNING", "CHEAPEST", "COST"}, 2);
   for (const Json& job : jobs) {
@@ -105,7 +105,7 @@ std::string trial_line(std::string_view text) {
 std::string verdict_line(std::string_view text) {
   const Json verdict = object_in(text);
   const std::string reason = shown(verdict, "reason"), cost = cost_text(verdict, "cost");
-  if (reason == "go_on") return "go on; cost so far " + cost + "\n";
+  if (reason == "go_on") return "continue; cost so far " + cost + "\n";
   if (reason == "reached") return "stop: the target is reached, at a cost of " + cost + "\n";
   if (reason == "too_costly") {
     return "stop: the cost of " + cost + " is above the bound of " + cost_text(verdict, "bound") +
@@ -113,11 +113,11 @@ std::string verdict_line(std::string_view text) {
   }
   if (reason == "max_epochs") return "stop: that was the last epoch, without the target\n";
   if (reason == "will_not_reach") {
-    return "stop: by its metric so far the trial will not reach the target in the epochs it may "
-           "have; cost " +
+    return "stop: its metric so far shows that the trial will not reach the target within its "
+           "maximum number of epochs; cost " +
            cost + "\n";
   }
-  return "stop: the trial had come to its end before\n";
+  return "stop: the trial has already ended\n";
 }
 
 }  // namespace harpe::command

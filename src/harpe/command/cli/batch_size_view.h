@@ -14,7 +14,7 @@ std::string recurring_jobs_table(std::string_view jobs, bool coloured);
 std::string recurring_job_view(std::string_view status, bool coloured);
 /// Returns, for example, "trial 3 trains with batch size 32: pruning, visit 1".
 std::string trial_line(std::string_view trial);
-/// Returns "go on; cost so far 300 J" or "stop: the target is reached, at a cost of 812 J".
+/// Returns "continue; cost so far 300 J" or "stop: the target is reached, at a cost of 812 J".
 std::string verdict_line(std::string_view verdict);
 
 }  // namespace harpe::command

@@ -22,7 +22,7 @@ TEST(BatchSizeView, ShowsWhatIsKnownOfEachSize) {
   EXPECT_THAT(view, HasSubstr("mnist: 4 x A40, eta 0.5, target 0.9, chosen by zeus"));
   EXPECT_THAT(view, HasSubstr("cheapest: batch size 32 at 812.0 kJ (trial 2)"));
   EXPECT_THAT(view, HasSubstr("64        0        0          -"));
-  EXPECT_THAT(view, HasSubstr("under way"));
+  EXPECT_THAT(view, HasSubstr("running"));
 }
 
 TEST(BatchSizeView, NamesOfClientsMoveNoCursor) {
@@ -37,12 +37,12 @@ TEST(BatchSizeView, WithoutJobsSaysHowToRegisterOne) {
 TEST(BatchSizeView, SaysWhatATrialIsToDo) {
   EXPECT_EQ(trial_line(R"({"trial_number": 3, "batch_size": 32, "why": "pruning, visit 1"})"),
             "trial 3 trains with batch size 32: pruning, visit 1\n");
-  EXPECT_EQ(verdict_line(R"({"reason": "go_on", "cost": 300})"), "go on; cost so far 300 J\n");
+  EXPECT_EQ(verdict_line(R"({"reason": "go_on", "cost": 300})"), "continue; cost so far 300 J\n");
   EXPECT_EQ(verdict_line(R"({"reason": "too_costly", "cost": 30000, "bound": 20000})"),
             "stop: the cost of 30.0 kJ is above the bound of 20.0 kJ\n");
   EXPECT_EQ(verdict_line(R"({"reason": "will_not_reach", "cost": 300})"),
-            "stop: by its metric so far the trial will not reach the target in the epochs it may "
-            "have; cost 300 J\n");
+            "stop: its metric so far shows that the trial will not reach the target within its "
+            "maximum number of epochs; cost 300 J\n");
 }
 
 TEST(BatchSizeView, WhatIsNoDocumentEndsNothing) {

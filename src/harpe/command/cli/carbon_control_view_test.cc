@@ -35,8 +35,9 @@ TEST(CarbonControlView, SaysHowFarBehindAJobOfUnknownLengthIs) {
           "why": "412 g/kWh", "behind_s": 9000, "deadline": null, "finish": null, "in_time": true,
           "valid_until": "2026-11-25T05:00:00Z", "expected_g": 91700, "static_g": 100000,
           "gain": 0.083}})");
-  for (const char* part : {"1200 are done, of a number that is not known",
-                           "2 h 30 min behind, of 12 h that it may be", "1.25 times", "91.7 kg"}) {
+  for (const char* part :
+       {"1200 are done, of an unknown number", "2 h 30 min behind; allowed: 12 h behind a pace",
+        "1.25 times", "91.7 kg"}) {
     EXPECT_THAT(view, HasSubstr(part));
   }
   EXPECT_THAT(view, Not(HasSubstr("deadline")));
@@ -44,7 +45,8 @@ TEST(CarbonControlView, SaysHowFarBehindAJobOfUnknownLengthIs) {
 
 TEST(CarbonControlView, ShowsAnythingThatAServerMaySay) {
   EXPECT_EQ(carbon_control_line("null"), "");
-  EXPECT_EQ(carbon_control_view("null"), "it does not move with its grid\n");
+  EXPECT_EQ(carbon_control_view("null"),
+            "the job does not adapt to the carbon intensity of its grid\n");
   for (const char* odd : {"", "[]", "{}", "3", R"({"decision": {"gain": "much", "why": 3}})",
                           R"({"terms": 1, "decision": null})"}) {
     carbon_control_line(odd);

@@ -58,8 +58,8 @@ Result<std::optional<double>> parse_units(const std::string& text) {
 /// Fails if a unit that ledgers do not count has no number.
 Status check_unit(const FunctionalUnit& unit) {
   if (unit.count || std::ranges::count(counted_units(), unit.name) > 0) return ok_status();
-  return Error::invalid("--per " + unit.name + " needs --units, how many there were; " +
-                        joined(counted_units()) + " are counted");
+  return Error::invalid("--per " + unit.name + " needs --units, the number of these units; " +
+                        joined(counted_units()) + " are counted automatically");
 }
 
 using Inputs = decltype(PageSource::inputs);
@@ -139,8 +139,7 @@ Result<CarbonInventory> inventory_of(const ReportArguments& arguments, Inputs& i
 Result<Outcome> report(const ReportArguments& arguments, const Commands& commands,
                        Console& console) {
   if (arguments.files.empty() && !arguments.asks_server()) {
-    return Error::invalid(
-        "nothing to account for: give reports of `harpe run --out`, or --server URL");
+    return Error::invalid("no input: give reports of `harpe run --out`, or --server URL");
   }
   constexpr std::array<std::string_view, 2> kOutputs = {"--csv", "--html"};
   PageSource source{.program = program_version(commands),

@@ -78,9 +78,9 @@ TEST_F(CarbonReport, SaysWhatIsWrong) {
     EXPECT_EQ(said.status, status) << said.out << said.err;
     return said.err;
   };
-  EXPECT_THAT(refused({"--carbon", "DE"}, 2), HasSubstr("nothing to account for"));
+  EXPECT_THAT(refused({"--carbon", "DE"}, 2), HasSubstr("no input: give reports"));
   EXPECT_THAT(refused({file}, 2), HasSubstr("--carbon"));
-  EXPECT_THAT(refused({file, "--carbon", "DDE"}, 2), HasSubstr("there is no source"));
+  EXPECT_THAT(refused({file, "--carbon", "DDE"}, 2), HasSubstr("unknown source"));
   EXPECT_THAT(refused({file, "--carbon", "electricity-maps:DE"}, 77), HasSubstr("token"));
   EXPECT_THAT(refused({file, "--carbon", "uk", "--offline"}, 69), HasSubstr("history"));
   EXPECT_THAT(refused({file, "--carbon", "DE", "--pue", "0.9"}, 2), HasSubstr("1 to 10"));
@@ -89,7 +89,7 @@ TEST_F(CarbonReport, SaysWhatIsWrong) {
   EXPECT_THAT(refused({file, "--carbon", "DE", "--to", "2020-01-01"}, 2), HasSubstr("no energy"));
   const std::string later = (directory / "later.json").string();
   ASSERT_TRUE(write_file(later, R"({"format": "harpe.energy/2", "runs": []})").ok());
-  EXPECT_THAT(refused({file, later, "--carbon", "DE"}, 2), HasSubstr("later Harpe"));
+  EXPECT_THAT(refused({file, later, "--carbon", "DE"}, 2), HasSubstr("later version of Harpe"));
   EXPECT_THAT(refused({"none.json", "--carbon", "DE"}, 2), HasSubstr("none.json"));
 }
 

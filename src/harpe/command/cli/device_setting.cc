@@ -20,7 +20,7 @@ constexpr Seconds kLongestSwitch{1}, kBetweenReadings{0.02};
 std::string clocks_text(const node::GpuReading& reading) {
   std::string text = "graphics clocks ";
   if (!reading.graphics_lock) {
-    text += "not locked by the agent (the driver does not tell of other locks)";
+    text += "not locked by the agent (the driver does not report other locks)";
   } else if (reading.graphics_lock->range) {
     text += "locked to " + node::text_of(*reading.graphics_lock->range);
   } else {
@@ -119,9 +119,10 @@ void SettingReport::add(int gpu, const std::string& what, const node::GpuReading
     const bool in_force = runs_within(now, *range);
     entry["in_force"] = in_force;
     if (!in_force) {
-      say(node::text_of(*range) + " was asked for, but the GPU still runs at " +
+      say(node::text_of(*range) + " was requested, but the GPU still runs at " +
           node::text_of(*now.graphics_clock) +
-          ": an idle GPU may change when work comes, a hot or limited one stays below");
+          ": an idle GPU may change when it gets work; a hot or limited GPU stays below this "
+          "clock");
     }
   }
   if (!extra.is_null()) entry.update(extra);
@@ -150,7 +151,7 @@ Result<Outcome> SettingReport::outcome() const {
     outcome.status = exit_status(failures_.begin()->second.code);
     outcome.text += std::to_string(failures_.size()) + " of " + std::to_string(gpus_.size()) +
                     " GPUs failed" +
-                    (failures_.size() < gpus_.size() ? "; the others are as said above\n" : "\n");
+                    (failures_.size() < gpus_.size() ? "; the others are reported above\n" : "\n");
   }
   Json document{{"gpus", gpus_}};
   if (!notes_.empty()) document["notes"] = notes_;
@@ -220,7 +221,7 @@ Result<Outcome> set_directly(const SettingArguments& arguments, const WantedSett
     if (!done.ok()) report.add_failure(index, std::move(done).error());
   }
   if (!wanted.reset) {
-    report.close_with("warning: nothing will put this back; undo it with: " +
+    report.close_with("warning: this is not restored automatically; undo it with: " +
                       undo_command(arguments, wanted));
   }
   return report.outcome();
@@ -245,10 +246,10 @@ Result<Outcome> run_setting(const SettingArguments& arguments, const WantedSetti
   if (arguments.direct) return set_directly(arguments, wanted);
   if (!arguments.devices.simulation.empty()) {
     return Error::invalid(
-        "--simulate is for --direct: the agent has its own devices (harpe agent --simulate)");
+        "--simulate needs --direct: the agent has its own devices (harpe agent --simulate)");
   }
   if (!wanted.reset && arguments.duration.value <= 0) {
-    return Error::invalid("--for must be longer than nothing");
+    return Error::invalid("--for must be longer than 0");
   }
   return set_through_agent(arguments, wanted);
 }

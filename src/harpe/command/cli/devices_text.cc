@@ -13,8 +13,8 @@ namespace {
 
 constexpr const char* kLostAdvice =
     "take the node out of service, look for Xid in the kernel log (dmesg | grep -i xid), try "
-    "nvidia-smi --gpu-reset -i GPU once nothing uses it, else restart the machine; a GPU that is "
-    "lost again is to be replaced";
+    "nvidia-smi --gpu-reset -i GPU when no program uses the GPU, or restart the machine; replace a "
+    "GPU that is lost again";
 
 /// Returns a range of possible settings, such as "210..1980".
 std::string range_text(const std::string& lowest, const std::string& highest) {
@@ -94,8 +94,8 @@ std::string gpus_text(const std::vector<DeviceView>& gpus, int columns, bool col
   }
   std::string text = table.text(coloured, columns);
   if (text.find("persistence") == std::string::npos) {
-    text +=
-        wrapped_text("Wider terminals, and --json, show more of each, such as its UUID.", columns);
+    text += wrapped_text("A wider terminal or --json shows more of each GPU, such as its UUID.",
+                         columns);
   }
   return text;
 }
@@ -179,12 +179,13 @@ std::string devices_text(const Devices& devices, const std::vector<DeviceView>& 
                          const Result<device::GpuChoice>& visible, int columns, bool coloured) {
   std::string text;
   if (gpus.empty()) {
-    text = "No GPU here.\n";
+    text = "No GPU on this machine.\n";
   } else {
     text = gpus_text(gpus, columns, coloured) + "\n" + controls_text(gpus, columns) + "\n" +
            visible_text(visible, columns);
   }
-  text += "\n" + (devices.cpus.empty() ? std::string("No CPU energy here.\n") : cpus_text(devices));
+  text += "\n" + (devices.cpus.empty() ? std::string("No CPU energy counter on this machine.\n")
+                                       : cpus_text(devices));
   text += '\n';
   for (const BackendState& backend : devices.backends) {
     text += wrapped_text(
@@ -192,7 +193,7 @@ std::string devices_text(const Devices& devices, const std::vector<DeviceView>& 
         columns);
   }
   if (gpus.empty()) {
-    text += "\nA missing driver is no error.\n" + simulation_hint("devices");
+    text += "\nA missing driver is not an error.\n" + simulation_hint("devices");
   }
   return text;
 }

@@ -93,11 +93,11 @@ Result<DemoParts> find_demo_parts(const std::string& script, const fs::path& own
                       "Install Python 3.9 or later (sudo apt install python3)");
   // Not searched in PATH, where a program of this name may be unrelated.
   parts.trainer = find("trainer", ProgramPlaces::of(own, ""),
-                       "The package, the archive and the wheel have it; in a build, "
-                       "cmake --build BUILD --target trainer makes it, which needs libcurl");
+                       "The package, the archive and the wheel contain it; in a build folder, "
+                       "cmake --build BUILD --target trainer builds it (needs libcurl)");
   find("harpe-agent", ProgramPlaces::of(own, search_path),
-       "The package harpe-agent has it; in a build, cmake --build BUILD --target harpe-agent "
-       "makes it");
+       "The package harpe-agent contains it; in a build folder, cmake --build BUILD --target "
+       "harpe-agent builds it");
   if (const auto found = find_script(script, own)) {
     parts.script = *found;
   } else {

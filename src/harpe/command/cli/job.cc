@@ -46,9 +46,9 @@ Result<Outcome> list_jobs(const JobArguments& arguments, Console& console) {
   const Json jobs =
       HARPE_TRY(ask_for_pages(server, std::string("/v1/jobs?activity=") +
                                           (arguments.all ? "active,idle,ended" : "active,idle")));
-  const char* none = arguments.all
-                         ? "no jobs yet; docs/client.md says how a training script registers one"
-                         : "no active or idle job; --all also lists those that have ended";
+  const char* none =
+      arguments.all ? "no jobs yet; docs/client.md describes how a training script registers one"
+                    : "no active or idle job; --all also lists those that have ended";
   const int columns = console.out_is_terminal ? terminal_size().columns : kTextColumns;
   return Outcome{.text = jobs_table(jobs.dump(), console.colour_out, none, columns),
                  .json = json_text(jobs)};
@@ -89,8 +89,8 @@ Result<Outcome> declare_straggler(const JobArguments& arguments) {
   const auto factor = parse_number(text);
   if (!factor || !(*factor >= 1)) {
     return Error::invalid(
-        "FACTOR is how many times longer its iterations take, at least 1, such as 1.2 or 1.2x, "
-        "not " +
+        "FACTOR: expected how many times longer an iteration takes, at least 1, such as 1.2 or "
+        "1.2x, got " +
         in_quotes(arguments.factor));
   }
   if (arguments.duration && !(*arguments.duration > Seconds{0})) {

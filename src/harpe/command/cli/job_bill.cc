@@ -141,7 +141,7 @@ std::optional<ClusterCosts> job_costs(const Json& status) {
 std::string job_bill_text(const Json& status, carbon::ClusterTerms terms) {
   terms = terms_of(status, std::move(terms));
   const auto costs = job_costs(status);
-  if (!costs) return "There is no plan yet whose bill could be made.\n";
+  if (!costs) return "No bill yet: the job has no plan.\n";
   return cluster_text(terms, *costs) + unknown_clock_text(status, *costs) +
          measured_text(status, terms);
 }

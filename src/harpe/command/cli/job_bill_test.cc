@@ -118,8 +118,7 @@ TEST(JobBill, WithoutAPlanThereIsNone) {
        {R"({"data": 4})", R"({"data": 4, "plans": []})",
         R"({"data": 4, "plans": [{"pipelines": 4, "time_s": 2, "energy_j": 8}]})"}) {
     EXPECT_TRUE(job_bill_json(Json::parse(status), terms()).is_null());
-    EXPECT_EQ(job_bill_text(Json::parse(status), terms()),
-              "There is no plan yet whose bill could be made.\n");
+    EXPECT_EQ(job_bill_text(Json::parse(status), terms()), "No bill yet: the job has no plan.\n");
   }
 }
 

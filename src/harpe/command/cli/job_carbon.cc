@@ -29,16 +29,18 @@ struct CarbonArguments {
 };
 
 Status check_open_end(const CarbonArguments& arguments) {
-  if (arguments.iterations) return Error::invalid("--unknown-length goes without --iterations");
+  if (arguments.iterations)
+    return Error::invalid("--unknown-length and --iterations exclude each other");
   if (!arguments.deadline.empty()) {
-    return Error::invalid("a run of unknown length has no --deadline: give --deadline-factor");
+    return Error::invalid(
+        "a run of unknown length cannot have a --deadline: give --deadline-factor");
   }
   if (!arguments.terms.deadline_factor) {
     return Error::invalid(
-        "give --deadline-factor, how much slower than at the fastest plan it may run");
+        "give --deadline-factor: how much slower than the fastest plan the job may run");
   }
   if (arguments.probability) {
-    return Error::invalid("--probability is of a deadline; a run of unknown length has none");
+    return Error::invalid("--probability needs a deadline; a run of unknown length has none");
   }
   if (arguments.terms.guard) {
     return Error::invalid("--guard needs a deadline; a run of unknown length has none");
@@ -52,15 +54,15 @@ Result<training::CarbonTerms> terms_of(const CarbonArguments& arguments) {
     HARPE_TRY(check_open_end(arguments));
     terms.slack = arguments.slack.value_or(training::CarbonTerms::kUsualSlack);
   } else if (arguments.slack) {
-    return Error::invalid("--slack goes with --unknown-length");
+    return Error::invalid("--slack needs --unknown-length");
   } else if (!arguments.iterations) {
     return Error::invalid(
-        "give --iterations, how many the whole run has, to set its terms, or --unknown-length");
+        "to set terms, give --iterations (the number of the whole run) or --unknown-length");
   }
   terms.iterations = arguments.iterations;
   terms.probability = arguments.probability.value_or(terms.probability);
   if (arguments.guard_confidence && !terms.guard) {
-    return Error::invalid("--guard-confidence goes with --guard");
+    return Error::invalid("--guard-confidence needs --guard");
   }
   terms.guard_confidence = arguments.guard_confidence.value_or(terms.guard_confidence);
   if (arguments.deadline.empty() != terms.deadline_factor.has_value()) {
@@ -77,7 +79,7 @@ Result<training::CarbonTerms> terms_of(const CarbonArguments& arguments) {
   if (arguments.pause) {
     terms.pause = arguments.costs;
   } else if (arguments.costs != training::CarbonPause{}) {
-    return Error::invalid("what a pause costs goes with --pause");
+    return Error::invalid("--stop-time, --start-time, --min-dwell and --idle-power need --pause");
   }
   return terms;
 }
@@ -91,7 +93,7 @@ Result<Outcome> run_job_carbon(const CarbonArguments& arguments) {
                     arguments.probability || arguments.guard_confidence || arguments.pause ||
                     !arguments.deadline.empty() || arguments.costs != training::CarbonPause{} ||
                     !(arguments.terms == training::CarbonTerms{});
-  if (sets && arguments.off) return Error::invalid("--off goes with no terms");
+  if (sets && arguments.off) return Error::invalid("--off excludes options that set terms");
   std::string body;
   if (sets) body = training::carbon_terms_json(HARPE_TRY(terms_of(arguments)));
   JobServer server = HARPE_TRY(JobServer::open(arguments.server));

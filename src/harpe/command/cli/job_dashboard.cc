@@ -159,8 +159,8 @@ void add_pipelines(const Json& status, std::size_t columns, std::size_t most, bo
   double target = number_in(status, "wait_until_s").value_or(0);
   for (const Json& one : pipelines) target = std::max(target, number_in(one, "time_s").value_or(0));
   if (!(target > 0)) return;
-  rows.push_back(
-      {.label = "pipelines", .text = "iterations by their plans, of " + seconds_text(target)});
+  rows.push_back({.label = "pipelines",
+                  .text = "planned iteration times, relative to " + seconds_text(target)});
   constexpr std::size_t kNumber = 5, kMark = 30;
   for (const Json& one : pipelines) {
     const double time = number_in(one, "time_s").value_or(0);

@@ -67,7 +67,7 @@ TEST(JobDashboard, SaysWhatOneWantsToKnowFirst) {
 TEST(JobDashboard, HasABarForEachPipelineAndTheClocksOfEachStage) {
   const std::string view = job_dashboard(look_at(status(10, 7200, 0.41)), {}, 80, 40, false);
   for (const char* part :
-       {"pipelines   iterations by their plans, of 410.000 ms\n              0    [|",
+       {"pipelines   planned iteration times, relative to 410.000 ms\n              0    [|",
         "   ]  360.000 ms\n", "||]  410.000 ms  straggler, 1.2x\n",
         "stage MHz   0:1095-1200, 1:1410\n", "power       not known yet (4500 W at all-max)\n"}) {
     EXPECT_THAT(view, HasSubstr(part));

@@ -48,8 +48,8 @@ std::string plan_text(const PlanArguments& arguments, const Plan& plan, const Js
                              change_text(plan.iteration_energy.value / all_max_energy - 1) +
                              " against all-max");
   if (plan.lower_bound > Joules{0}) {
-    text += line("bound", grouped(plan.lower_bound.value, 1) + " J at least in that time: " +
-                              fixed(100 * plan.gap(), 3) + " % below");
+    text += line("bound", "at least " + grouped(plan.lower_bound.value, 1) + " J for this time: " +
+                              fixed(100 * plan.gap(), 3) + " % below the plan");
   }
   return text;
 }
@@ -74,13 +74,14 @@ Status wait_for_first_plans(JobServer& server, const PlanArguments& arguments, C
                           job.value("activity", Json()) != "ended";
     if (!are_made) return ok_status();
     if (!told) console.err << "waiting for the plans of " << arguments.job << '\n' << std::flush;
-    if (interrupts.wait(kLookAgain)) return Error::invalid("interrupted while plans were made");
+    if (interrupts.wait(kLookAgain))
+      return Error::invalid("interrupted while the server computed plans");
   }
 }
 
 Result<Outcome> show_plan(const PlanArguments& arguments, Console& console) {
   if (arguments.certificate && arguments.out.empty())
-    return Error::invalid("--certificate needs --out, where it is written");
+    return Error::invalid("--certificate needs --out, the folder for the file");
   const std::string path = HARPE_TRY(job_path(arguments.job));
   std::string query;
   if (!arguments.pipeline.empty()) {

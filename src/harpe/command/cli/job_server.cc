@@ -30,7 +30,7 @@ std::string given_or_variable(const std::string& given, const char* variable) {
 Error refusal(const net::HttpResult& response) {
   Error error = response_error(response.status, response.body, "the server");
   if (response.status == 401 && !error.diagnostics.empty()) {
-    error.diagnostics.front().message += " (--token-file FILE, or HARPE_TOKEN)";
+    error.diagnostics.front().message += " (give a token: --token-file FILE, or HARPE_TOKEN)";
   }
   return error;
 }
@@ -55,7 +55,7 @@ void add_job_argument(CLI::App& app, std::string& job) {
 
 Result<std::string> job_path(const std::string& id) {
   if (is_job_id(id)) return "/v1/jobs/" + id;
-  return Error::invalid("a job's id has letters, digits and . _ - +, not " + in_quotes(id));
+  return Error::invalid("expected a job's id of letters, digits and . _ - +, got " + in_quotes(id));
 }
 
 Result<JobServer> JobServer::open(const ServerArguments& arguments) {
@@ -92,8 +92,8 @@ Error JobServer::silent(const std::string& why) const {
   return Error::of(ErrorCode::kUnavailable,
                    "the server at " + url_ + " does not respond: " + why +
                        (is_untrusted ? " (--ca-file or HARPE_CA_FILE names certificates to trust)"
-                                     : " (is `harpe serve` running there? --server URL names "
-                                       "another; with TLS it begins with https://)"));
+                                     : " (is `harpe serve` running there? --server URL selects "
+                                       "another server; with TLS, the URL begins with https://)"));
 }
 
 Status JobServer::follow(
@@ -154,7 +154,7 @@ Error with_near_job(Error error, JobServer& server, const std::string& job) {
   if (const std::optional<std::string> near = nearest(job, names)) {
     message += " (did you mean '" + *near + "'?)";
   } else if (!names.empty()) {
-    message += " (harpe job list --all has the server's)";
+    message += " (harpe job list --all lists the jobs of the server)";
   }
   return error;
 }

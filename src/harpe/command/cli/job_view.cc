@@ -24,7 +24,7 @@ std::string phase(const Json& status) {
   // A list has only the state of the pause, a job's status has more.
   const Json& pause = member(status, "pause");
   const std::string paused = pause.is_object() ? text_in(pause, "state") : text_in(status, "pause");
-  if (activity == "ended") return paused == "paused" ? "ended to pause" : activity;
+  if (activity == "ended") return paused == "paused" ? "ended for a pause" : activity;
   std::string name = text_in(status, "phase");
   auto fraction = number_in(member(status, "profiling"), "fraction");
   if (!fraction) fraction = number_in(status, "profiling_fraction");
@@ -34,7 +34,7 @@ std::string phase(const Json& status) {
   if (number_in(status, "rolled_back_until"))
     name += " to all-max until iteration " + whole_in(status, "rolled_back_until");
   if (paused == "paused") name += ", paused";
-  if (paused == "asked") name += ", asked to pause";
+  if (paused == "asked") name += ", pause requested";
   return activity == "idle" ? "idle (" + name + ")" : name;
 }
 
@@ -50,7 +50,8 @@ void add_stragglers(const Json& status, std::string& view) {
     if (const std::string until = time_text(one, "until"); !until.empty())
       view += " until " + until;
     if (const auto seen = number_in(one, "seen"))
-      view += "; at all-max it takes " + shortest(*seen, 2) + " times as long as a healthy one";
+      view +=
+          "; at all-max it takes " + shortest(*seen, 2) + " times as long as a healthy pipeline";
     view += '\n';
   }
   for (const Json& one : member(status, "slow_stages")) {
@@ -62,7 +63,7 @@ void add_stragglers(const Json& status, std::string& view) {
   for (const Json& one : member(status, "slow_workers")) {
     view += "  slow GPUs   stage " + whole_in(one, "stage") + " of pipeline " +
             whole_in(one, "pipeline") + ", " + shortest(number_in(one, "factor").value_or(1), 3) +
-            " times slower than the stage elsewhere\n";
+            " times slower than this stage on other pipelines\n";
   }
 }
 
@@ -90,7 +91,7 @@ std::string estimated_saving(const Json& observed) {
     const double least = std::floor(range[0].get<double>());
     const double most = std::max(least + 1, std::ceil(range[1].get<double>()));
     return fixed(least, 0) + " to " + fixed(most, 0) +
-           " % of the energy at no slowdown: an estimate (" + by + "), nothing measured";
+           " % of the energy without slowdown: an estimate (" + by + "), not measured";
   }
   return by.empty() ? "not known yet" : "not known: " + by;
 }
@@ -100,7 +101,7 @@ void add_observed(const Json& status, std::string& view) {
   if (!observed.is_object()) return;
   view += "  observed    " + counted(count_of(observed, "iterations"), "iteration") + " of " +
           seconds_in(observed, "iteration_time_s") +
-          " at the clocks that the GPUs have; nothing is set\n";
+          " at the present clocks of the GPUs; no clock is set\n";
   const auto longest = number_in(observed, "longest_stage");
   for (const Json& stage : member(observed, "stages")) {
     std::string label = "stage " + whole_in(stage, "stage");
@@ -119,8 +120,8 @@ std::string profiling_line(const Json& status) {
   const bool is_known = left > Seconds{0};
   return std::string("  profiling   ") + (is_known ? "about " : "at least ") +
          whole_in(profiling, "iterations_left") + " iterations" +
-         (is_known ? " (" + rough_time(left) + ")" : "") + " to go; has cost " +
-         fixed(100 * number_in(profiling, "slowdown").value_or(0), 1) + " % so far\n";
+         (is_known ? " (" + rough_time(left) + ")" : "") + " left; iterations took " +
+         fixed(100 * number_in(profiling, "slowdown").value_or(0), 1) + " % longer so far\n";
 }
 
 /// Returns the plan's time and energy compared with other plans.
@@ -131,7 +132,7 @@ std::string comparison(const Json& plan) {
   if (!slowdown || !to_all_max) return {};
   std::string text = "; " + change_text(*slowdown) + " time against the fastest, " +
                      change_text(*to_all_max) + " against all-max";
-  if (gap) text += "; at most " + fixed(100 * *gap, 3) + " % above the least energy for it";
+  if (gap) text += "; at most " + fixed(100 * *gap, 3) + " % above the least energy for this time";
   return text;
 }
 
@@ -141,7 +142,7 @@ void add_plans(const Json& status, std::string& view) {
     const auto pipelines = static_cast<std::size_t>(number_in(plan, "pipelines").value_or(0));
     if (number_in(plan, "pipeline")) {
       view += std::string("  plan        ") +
-              (member(plan, "all_max") == true ? "all-max" : "of its own costs") + " on pipeline " +
+              (member(plan, "all_max") == true ? "all-max" : "from own costs") + " on pipeline " +
               whole_in(plan, "pipeline");
     } else {
       view += "  plan        " + whole_in(plan, "plan") + " on " + counted(pipelines, "pipeline");
@@ -162,7 +163,7 @@ std::string predicted(const Json& status) {
     slowest = std::max(slowest, number_in(plan, "time_s").value_or(0));
   if (!time || slowest <= 0 || *time - slowest < kShown * *time) return text;
   return text + " (" + seconds_text(*time - slowest) +
-         " of it beside the computations that are planned, as measured)";
+         " of it outside of the planned computations, as measured)";
 }
 
 /// Returns the iteration time at all-max. A declared straggler is assumed until it is observed.
@@ -174,7 +175,7 @@ std::string at_all_max(const Json& status) {
     return member(one, "detected") != true && !number_in(one, "seen");
   });
   return seconds_in(status, time) + " at all-max" +
-         (is_believed ? ", by what is declared of a straggler" : "");
+         (is_believed ? ", if the straggler is as slow as declared" : "");
 }
 
 /// Returns the state of the background search for a better plan; empty if there is none.
@@ -182,10 +183,10 @@ std::string search_of(const Json& status) {
   const Json& search = member(status, "search");
   const std::string state = text_in(search, "state");
   if (state.empty()) return {};
-  std::string text = state == "searching" ? "a better plan is searched for"
+  std::string text = state == "searching" ? "searching for a better plan"
                      : state == "ended"   ? "the search for a better plan has ended"
-                                          : "a better plan will be searched for";
-  if (state == "halted") text += " once this plan is in force again";
+                                          : "will search for a better plan";
+  if (state == "halted") text += " when this plan is in force again";
   const double gained = number_in(search, "gained").value_or(0);
   if (gained > 0) text += ": " + fixed(100 * gained, 3) + " % less energy";
   return text;
@@ -220,9 +221,9 @@ std::string pause_of(const Json& status) {
   const Json& pause = member(status, "pause");
   if (!pause.is_object()) return {};
   std::string said = text_in(pause, "state");
-  if (said == "not_followed") said = "asked, but training goes on";
+  if (said == "not_followed") said = "requested, but training continues";
   if (member(pause, "ended") == true) {
-    said = "all ranks have ended to be started again";
+    said = "all ranks have ended, to be restarted later";
   } else if (said == "paused") {
     said = whole_in(pause, "ranks_waiting") + " ranks wait";
   }
@@ -262,7 +263,7 @@ std::string warning_text(std::string_view response) {
   std::string lines = event.empty() ? event : "note: " + event + "\n";
   if (const double unheard = number_in(json, "ranks_unheard").value_or(0); unheard > 0) {
     lines += "note: " + counted(static_cast<std::size_t>(unheard), "rank") +
-             " not heard of lately may not have learnt of it yet\n";
+             " without a recent report may not know this yet\n";
   }
   return lines;
 }
@@ -285,7 +286,7 @@ std::string jobs_table(std::string_view jobs, bool coloured, std::string_view no
   }
   Table table{.columns = {{.heading = "JOB", .align = Align::kLeft, .narrowest = 12},
                           {.heading = "PHASE", .align = Align::kLeft},
-                          {.heading = "HEARD", .rank = 3},
+                          {.heading = "REPORTED", .rank = 3},
                           {.heading = "RANKS", .rank = 4},
                           {.heading = "ITERATION", .rank = 1},
                           {.heading = "TIME"},
@@ -314,7 +315,7 @@ std::string job_view(std::string_view given, bool coloured) {
   if (const std::string ended = time_text(status, "ended_at"); !ended.empty()) {
     view += "  ended       " + ended + ", after it was " + text_in(status, "phase") + "\n";
   } else if (const std::string heard = time_text(status, "heard_at"); !heard.empty()) {
-    view += "  heard       " + heard + "\n";
+    view += "  last report " + heard + "\n";
   }
   view += profiling_line(status);
   view += "  shape       " + counted(count_of(status, "data"), "pipeline") + " x " +
@@ -326,7 +327,7 @@ std::string job_view(std::string_view given, bool coloured) {
   if (const auto unset = number_in(status, "ranks_not_set"); unset && *unset > 0) {
     view += "  clocks      " +
             painted("not set on " + counted(static_cast<std::size_t>(*unset), "rank") +
-                        ": their agents are absent or refuse them",
+                        ": their agents are missing or refuse to set clocks",
                     Paint::kRed, coloured) +
             "\n";
   }
@@ -365,7 +366,7 @@ std::string end_of_job(std::string_view text) {
   if (!at.empty()) {
     end += ", " + at + ", after it was " + text_in(status, "phase");
   } else if (at = time_text(status, "heard_at"); !at.empty()) {
-    end += ": no rank was heard since " + at;
+    end += ": no report from a rank since " + at;
   }
   if (number_in(status, "newest_iteration"))
     end += "; newest iteration " + whole_in(status, "newest_iteration");
@@ -424,14 +425,14 @@ std::string carbon_row(const Json& decision) {
   const auto grams = number_in(decision, "expected_g"), other = number_in(decision, "static_g");
   if (!grams || !other) return {};
   const double kilograms = 1000;
-  return row("carbon", shortest(*grams / kilograms, 3) + " kg CO2eq to come; " +
+  return row("carbon", shortest(*grams / kilograms, 3) + " kg CO2eq expected from now on; " +
                            shortest(*other / kilograms, 3) + " kg at the best steady pace (" +
                            shortest(100 * number_in(decision, "gain").value_or(0), 1) +
-                           " % are saved)");
+                           " % saved)");
 }
 
 std::string next_row(const Json& decision) {
-  return row("next", "decided upon by " + text_in(decision, "valid_until"));
+  return row("next", "new decision by " + text_in(decision, "valid_until"));
 }
 
 }  // namespace
@@ -440,7 +441,7 @@ std::string carbon_control_line(std::string_view control) {
   const Json json = parsed(control);
   if (!json.is_object()) return {};
   const Json& decision = member(json, "decision");
-  if (!decision.is_object()) return "by " + text_in(json, "source") + ": nothing is decided yet";
+  if (!decision.is_object()) return "by " + text_in(json, "source") + ": no decision yet";
   std::string line = mode_line(decision);
   if (const auto gain = number_in(decision, "gain")) {
     line += "; " + shortest(100 * *gain, 1) + " % below a static plan";
@@ -450,25 +451,23 @@ std::string carbon_control_line(std::string_view control) {
 
 std::string carbon_control_view(std::string_view control) {
   const Json json = parsed(control);
-  if (!json.is_object()) return "it does not move with its grid\n";
+  if (!json.is_object()) return "the job does not adapt to the carbon intensity of its grid\n";
   const Json& terms = member(json, "terms");
   std::string view = row("source", text_in(json, "source").empty()
                                        ? "none that this server offers"
                                        : text_in(json, "source") + ", " + text_in(json, "kind"));
   const auto iterations = number_in(terms, "iterations"), slack = number_in(terms, "slack_s");
-  view +=
-      row("iterations", shortest(number_in(json, "iterations_done").value_or(0)) +
-                            (iterations ? " of " + shortest(*iterations) + " are done"
-                                        : std::string(" are done, of a number that is not known")));
+  view += row("iterations", shortest(number_in(json, "iterations_done").value_or(0)) +
+                                (iterations ? " of " + shortest(*iterations) + " are done"
+                                            : std::string(" are done, of an unknown number")));
   const Json& decision = member(json, "decision");
-  if (!decision.is_object()) return view + row("now", "nothing is decided yet");
+  if (!decision.is_object()) return view + row("now", "no decision yet");
   view += row("now", mode_line(decision));
   if (slack) {
     const double behind = number_in(decision, "behind_s").value_or(0);
     view += row("slack", duration_text(Seconds{std::min(std::abs(behind), 1e9)}) +
-                             (behind < 0 ? " ahead" : " behind") + ", of " +
-                             duration_text(Seconds{std::min(*slack, 1e9)}) +
-                             " that it may be behind a pace " +
+                             (behind < 0 ? " ahead" : " behind") + "; allowed: " +
+                             duration_text(Seconds{std::min(*slack, 1e9)}) + " behind a pace " +
                              shortest(number_in(terms, "deadline_factor").value_or(1)) +
                              " times slower than the fastest plan");
     return view + carbon_row(decision) + next_row(decision);
@@ -478,7 +477,7 @@ std::string carbon_control_view(std::string_view control) {
   const bool in_time = member(decision, "in_time") == true;
   view += row("expected", "ready at " + text_in(decision, "finish") +
                               (in_time ? std::string() : std::string(", after the deadline")) +
-                              "; at the fastest plan at " + text_in(decision, "earliest"));
+                              "; with the fastest plan at " + text_in(decision, "earliest"));
   if (const std::string guard = text_in(decision, "guard"); !guard.empty()) {
     view += row("guard", guard);
   }

@@ -39,8 +39,9 @@ TEST(JobView, SaysWhatIsPredictedBeyondThePlan) {
                         predicted + "}",
                     false);
   };
-  EXPECT_NE(of("0.721").find("721.000 ms predicted (2.200 ms of it beside the computations"),
-            std::string::npos)
+  EXPECT_NE(
+      of("0.721").find("721.000 ms predicted (2.200 ms of it outside of the planned computations"),
+      std::string::npos)
       << of("0.721");
   EXPECT_NE(of("0.7188").find("718.800 ms predicted, "), std::string::npos) << of("0.7188");
 }
@@ -59,11 +60,12 @@ TEST(JobView, AJobThatIsOnlyObservedShowsWorkWaitingAndARange) {
   const std::string view =
       of(R"("estimated_saving_percent": [8.25, 8.31], "estimated_by": "model of a40")");
   for (const char* part :
-       {"observed    120 iterations of 1.2500 s at the clocks that the GPUs have; nothing is set\n",
+       {"observed    120 iterations of 1.2500 s at the present clocks of the GPUs; no clock is "
+        "set\n",
         "  stage 0     works 750.000 ms (60 %), waits 500.000 ms (40 %)\n",
         "  stage 1     works 1.0000 s (80 %) at 1740 MHz, waits 250.000 ms (20 %) at 82 W a GPU: "
         "the longest\n",
-        "would save  8 to 9 % of the energy at no slowdown: an estimate (model of a40), nothing "
+        "would save  8 to 9 % of the energy without slowdown: an estimate (model of a40), not "
         "measured\n",
         "slow GPUs   stage 0 of pipeline 1, 1.2 times slower"}) {
     EXPECT_NE(view.find(part), std::string::npos) << part << "\n" << view;
@@ -99,8 +101,8 @@ TEST(JobView, SaysOfProfilingWhatIsKnown) {
                         seconds + "}}",
                     false);
   };
-  EXPECT_NE(of("90").find("about 30 iterations (2 min) to go"), std::string::npos) << of("90");
-  EXPECT_NE(of("0").find("at least 30 iterations to go"), std::string::npos) << of("0");
+  EXPECT_NE(of("90").find("about 30 iterations (2 min) left"), std::string::npos) << of("90");
+  EXPECT_NE(of("0").find("at least 30 iterations left"), std::string::npos) << of("0");
   EXPECT_NE(of("0").find("1 pipeline x 2 stages x 1 tensor shard,"), std::string::npos) << of("0");
 }
 
@@ -116,10 +118,11 @@ TEST(JobView, SaysUntilWhenItIsRolledBackAndWhatIsOnlyDeclared) {
   EXPECT_NE(declared.find("running, rolled back to all-max until iteration 277\n"),
             std::string::npos)
       << declared;
-  EXPECT_NE(declared.find("at all-max, by what is declared of a straggler\n"), std::string::npos)
+  EXPECT_NE(declared.find("at all-max, if the straggler is as slow as declared\n"),
+            std::string::npos)
       << declared;
   for (const char* seen : {R"("detected": true)", R"("detected": false, "seen": 1.1)"})
-    EXPECT_EQ(of(seen).find("by what is declared"), std::string::npos) << of(seen);
+    EXPECT_EQ(of(seen).find("as slow as declared"), std::string::npos) << of(seen);
 }
 
 TEST(JobView, ShowsPaceAndPause) {
@@ -135,9 +138,9 @@ TEST(JobView, ShowsPaceAndPause) {
   }
   EXPECT_EQ(pause_text(R"({"pause": null})"), "");
   EXPECT_TRUE(pause_text(R"({"pause": {"state": "not_followed", "since": 1800000000}})")
-                  .starts_with("asked, but training goes on, since 2027"));
+                  .starts_with("requested, but training continues, since 2027"));
   EXPECT_TRUE(pause_text(R"({"pause": {"state": "paused", "since": 1, "ended": true}})")
-                  .starts_with("all ranks have ended to be started again"));
+                  .starts_with("all ranks have ended, to be restarted later"));
 }
 
 TEST(JobView, SaysWhatTheSearchForABetterPlanIsAt) {
@@ -147,11 +150,11 @@ TEST(JobView, SaysWhatTheSearchForABetterPlanIsAt) {
     return at == std::string::npos ? "" : view.substr(at + 14, view.find('\n', at) - at - 14);
   };
   EXPECT_EQ(said(R"({"state": "searching", "windows": 80000, "spent_s": 2, "gained": 0.00021})"),
-            "a better plan is searched for: 0.021 % less energy");
+            "searching for a better plan: 0.021 % less energy");
   EXPECT_EQ(said(R"({"state": "ended", "gained": 0})"), "the search for a better plan has ended");
-  EXPECT_EQ(said(R"({"state": "waiting", "gained": 0})"), "a better plan will be searched for");
+  EXPECT_EQ(said(R"({"state": "waiting", "gained": 0})"), "will search for a better plan");
   EXPECT_EQ(said(R"({"state": "halted"})"),
-            "a better plan will be searched for once this plan is in force again");
+            "will search for a better plan when this plan is in force again");
   EXPECT_EQ(said("null"), "");
 }
 
@@ -164,8 +167,8 @@ TEST(JobView, ListsWhichJobsPause) {
           {"id": "d", "phase": "running", "activity": "active", "pause": "none"},
           {"id": "e", "phase": "running", "activity": "active"}]})",
       false, "none");
-  for (const char* part : {"a    running, paused  ", "b    running, asked to pause  ",
-                           "c    ended to pause  ", "d    running  ", "e    running  "}) {
+  for (const char* part : {"a    running, paused  ", "b    running, pause requested  ",
+                           "c    ended for a pause  ", "d    running  ", "e    running  "}) {
     EXPECT_NE(table.find(part), std::string::npos) << part << "\n" << table;
   }
 }
@@ -179,7 +182,7 @@ TEST(JobView, ShowsWhatStragglersRun) {
           "slow_workers": [{"pipeline": 1, "stage": 3, "factor": 1.31, "since": 70}]})",
       false);
   for (const char* part :
-       {"3 on 2 pipelines: ", "all-max on pipeline 1: ", "of its own costs on pipeline 2: ",
+       {"3 on 2 pipelines: ", "all-max on pipeline 1: ", "from own costs on pipeline 2: ",
         "stage 3 of pipeline 1, 1.31 times slower"}) {
     EXPECT_NE(view.find(part), std::string::npos) << part << "\n" << view;
   }
@@ -192,7 +195,7 @@ TEST(JobView, ShowsWhatIsDeclaredBesideWhatIsSeen) {
             {"pipeline": 2, "factor": 1.2, "until": null, "detected": false, "seen": null}]})",
       false);
   for (const char* part : {"pipeline 1, 1.4 times slower, declared until 2027-01-15 ",
-                           "; at all-max it takes 1.01 times as long as a healthy one\n",
+                           "; at all-max it takes 1.01 times as long as a healthy pipeline\n",
                            "pipeline 2, 1.2 times slower, declared\n"}) {
     EXPECT_NE(view.find(part), std::string::npos) << part << "\n" << view;
   }
@@ -262,7 +265,7 @@ TEST(JobView, ResponsesThatLackThingsAreShownAsFarAsTheyGo) {
 TEST(JobView, SaysHowManyRanksAChangeMayNotReach) {
   EXPECT_EQ(warning_text(R"({"ranks_unheard": 0})"), "");
   EXPECT_EQ(warning_text(R"({"ranks_unheard": 2})"),
-            "note: 2 ranks not heard of lately may not have learnt of it yet\n");
+            "note: 2 ranks without a recent report may not know this yet\n");
 }
 
 TEST(JobView, AListFitsTheTerminal) {
@@ -293,7 +296,7 @@ TEST(JobView, SaysHowAJobEnded) {
   EXPECT_THAT(
       end_of_job(R"({"id": "gpt3", "phase": "running", "activity": "ended", "ended_at": null,
                              "heard_at": 1800000000, "newest_iteration": 99})"),
-      testing::HasSubstr("has ended: no rank was heard since 2027-01-15 "));
+      testing::HasSubstr("has ended: no report from a rank since 2027-01-15 "));
   EXPECT_EQ(end_of_job(R"({"id": "gpt3", "phase": "running", "activity": "idle"})"), "");
   EXPECT_EQ(end_of_job(R"({"id": "gpt3", "phase": "running", "activity": "ended",
                            "pause": {"state": "paused", "ended": true}})"),

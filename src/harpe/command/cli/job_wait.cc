@@ -29,13 +29,13 @@ struct WaitArguments {
 /// Returns the outcome if the job may continue, has ended, or is unknown; nullopt if it must pause.
 std::optional<Outcome> outcome_of(const std::string& job, const Result<std::string>& pause) {
   if (!pause.ok()) {
-    return Outcome{.text = "the server knows no job " + job + ": nothing asks it to pause\n",
+    return Outcome{.text = "the server does not know job " + job + ": no pause is requested\n",
                    .json = json_text(Json{{"job", job}, {"asked", false}, {"activity", nullptr}})};
   }
   const Json said = json_or_discarded(*pause);
   if (said.is_object() && said.value("asked", false)) return std::nullopt;
   const bool ended = said.is_object() && said.value("activity", "") == "ended";
-  return Outcome{.text = job + (ended ? " has ended\n" : " is to go on\n"),
+  return Outcome{.text = job + (ended ? " has ended\n" : " can continue\n"),
                  .json = indented(*pause),
                  .status = ended ? kEnded : 0};
 }
@@ -74,7 +74,7 @@ void add_job_wait_command(Commands& commands, CLI::App& job) {
   const auto given = std::make_shared<WaitArguments>();
   CLI::App& wait = commands.add(
       job, "wait",
-      "wait while a job is asked to pause\n"
+      "wait while a job must pause\n"
       "For scripts that restart training after it has ended for a pause. Returns when no pause is "
       "requested: with 0 if training can continue or the server does not know the job, with 1 if "
       "the job has ended. Keeps trying while the server is unavailable.",

@@ -136,7 +136,7 @@ Result<Outcome> show_dashboard(const WatchArguments& arguments, const std::strin
       look.trouble.clear();
       trend.add(look.status, system_clock().now());
     } else if (seen.error().code == ErrorCode::kNotFound && !look.status.empty()) {
-      return Outcome{.text = "the job is removed\n", .json = {}};
+      return Outcome{.text = "the job was removed\n", .json = {}};
     } else if (seen.error().code == ErrorCode::kNotFound) {
       // Similar job names are looked up once, not each second.
       if (unknown.empty()) unknown = with_near_job(seen.error(), server, arguments.job).text();

@@ -38,21 +38,22 @@ void remark_on(const DeviceEnergy& device, std::vector<std::string>& lines) {
   const EnergyEstimate& energy = device.energy;
   const std::string label = device.label();
   if (device.error) {
-    add_once(lines, label +
-                        (has_energy(device) ? ": only until it failed: " : " was not measured: ") +
-                        device.error->text());
+    add_once(
+        lines,
+        label + (has_energy(device) ? ": measured only until it failed: " : " was not measured: ") +
+            device.error->text());
   } else if (device.failed_reads > 0) {
     lines.push_back(label + ": " + std::to_string(device.failed_reads) + " readings failed");
   }
   if (!has_energy(device)) return;
   if (energy.time.value > 0 && energy.unobserved.value > kHoleSaid * energy.time.value) {
-    lines.push_back(label + ": nothing was read for " + seconds_text(energy.unobserved.value) +
+    lines.push_back(label + ": no reading for " + seconds_text(energy.unobserved.value) +
                     " (machine suspended, or the driver did not answer)");
   }
   if (energy.restarts > 0) {
-    lines.push_back(label + ": its counter started over " +
+    lines.push_back(label + ": its counter restarted " +
                     counted(static_cast<std::size_t>(energy.restarts), "time") +
-                    "; bridged by sampled power");
+                    "; sampled power fills the gap");
   }
   if (energy.time > kTimeToCompare && energy.counter_per_power &&
       std::abs(*energy.counter_per_power - 1) > kSensorsAgree) {

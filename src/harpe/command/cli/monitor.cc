@@ -259,8 +259,8 @@ class LiveMonitor {
     const Seconds end = options_.duration.value > 0
                             ? options_.duration
                             : Seconds{std::numeric_limits<double>::infinity()};
-    terminal_.draw("harpe monitor  first look in " + fixed(std::min(options_.first, end).value, 1) +
-                   " s  (q ends)\n");
+    terminal_.draw("harpe monitor  first update in " +
+                   fixed(std::min(options_.first, end).value, 1) + " s  (q ends)\n");
     for (int round = 0;; ++round) {
       const Seconds next = std::min(options_.first + options_.interval * round, end);
       if (wait_until(start + next)) return ok_status();
@@ -454,7 +454,7 @@ void print_summary(const WindowEnergy& used, Console& console) {
 
 Result<Outcome> run_monitor(const MonitorArguments& arguments, Console& console) {
   if (arguments.csv && console.json) {
-    return Error::invalid("--csv and --json exclude each other: take one of them");
+    return Error::invalid("--csv and --json exclude each other: give one of them");
   }
   ChosenDevices chosen = HARPE_TRY(open_chosen_devices(arguments.devices));
   const std::vector<Gpu*> gpus = chosen.chosen_gpus();

@@ -35,8 +35,8 @@ Result<std::filesystem::path> find(const std::string& program, const std::string
 
 Result<std::filesystem::path> find_lab() {
   return find("harpe-lab",
-              "this command is one of the experiments, which are a program of their own: install "
-              "the package harpe-lab (cmake --build BUILD --target harpe-lab builds it)");
+              "this command is part of harpe-lab, a separate program for experiments: install the "
+              "package harpe-lab (cmake --build BUILD --target harpe-lab builds it)");
 }
 
 /// Replaces this process by the agent, with the arguments after `agent`.

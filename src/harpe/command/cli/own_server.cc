@@ -105,18 +105,19 @@ Result<bool> serves_clocks(const std::filesystem::path& socket) {
                                                         " refuses: " + std::string(text.substr(6)));
   error.diagnostics.push_back(
       {.message = "a line such as clocks_mhz = [210, 1410] in its policy, /etc/harpe/agent.toml, "
-                  "lets this user set them (docs/agent.md)"});
+                  "lets this user set clocks (docs/agent.md)"});
   return error;
 }
 
 Error no_agent() {
   Error error =
       Error::of(ErrorCode::kUnavailable, std::string("no agent listens on ") + kAgentsSocket +
-                                             ", and without one no clock can be set");
+                                             "; without an agent, no clock can be set");
   error.diagnostics.push_back(
-      {.message = "let root start it: sudo harpe agent (docs/agent.md); or run this as root"});
+      {.message =
+           "start it as root: sudo harpe agent (docs/agent.md); or run this command as root"});
   error.diagnostics.push_back(
-      {.message = "to measure at the clock that the GPUs have, without setting any: --as-is"});
+      {.message = "to measure at the present clock of the GPUs, without setting a clock: --as-is"});
   error.diagnostics.push_back(
       {.message = "for training on other nodes, with their agents: --tcp ADDRESS:PORT"});
   error.diagnostics.push_back({.message = "on a machine without a GPU: --simulate FILE"});
@@ -129,7 +130,7 @@ Result<HelperProcess> HelperProcess::start(std::filesystem::path log,
                                            const std::function<int()>& body) {
   const int file = ::open(log.c_str(), O_CREAT | O_WRONLY | O_APPEND | O_CLOEXEC, 0600);
   if (file < 0) {
-    return Error::io(log.string(), "cannot be made: " +
+    return Error::io(log.string(), "cannot be created: " +
                                        std::error_code(errno, std::generic_category()).message());
   }
   const pid_t parent = ::getpid();
@@ -143,7 +144,7 @@ Result<HelperProcess> HelperProcess::start(std::filesystem::path log,
   if (id < 0) {
     return Error::of(
         ErrorCode::kUnavailable,
-        "no new process: " + std::error_code(error, std::generic_category()).message());
+        "cannot start a process: " + std::error_code(error, std::generic_category()).message());
   }
   return HelperProcess(id, std::move(log));
 }
@@ -203,8 +204,9 @@ Status OwnServer::start_server(const OwnServerOptions& options) {
 
   std::array<int, 2> ready{};
   if (::pipe2(ready.data(), O_CLOEXEC) != 0) {
-    return Error::of(ErrorCode::kUnavailable,
-                     "no pipe: " + std::error_code(errno, std::generic_category()).message());
+    return Error::of(
+        ErrorCode::kUnavailable,
+        "cannot create a pipe: " + std::error_code(errno, std::generic_category()).message());
   }
   const UniqueFd from(ready[0]);
   UniqueFd to(ready[1]);
@@ -234,7 +236,7 @@ Status OwnServer::start_server(const OwnServerOptions& options) {
   }
   if (size == 0) {
     return Error::of(ErrorCode::kUnavailable,
-                     "the server of this command does not run: " + server_->last_lines());
+                     "the server of this command did not start: " + server_->last_lines());
   }
   url_ = net::reachable_url(std::string(address.data(), size));
   return ok_status();
@@ -249,7 +251,7 @@ Status OwnServer::start_agent() {
   if (!given.empty()) {
     return Error::of(ErrorCode::kUnavailable,
                      "no agent listens on " + given +
-                         ", which HARPE_CLOCK_SOCKET names, and without one no clock can be set");
+                         ", which HARPE_CLOCK_SOCKET names; without an agent, no clock can be set");
   }
   if (!simulated && ::geteuid() != 0) return no_agent();
 
@@ -287,7 +289,7 @@ Status OwnServer::start_agent() {
       holds_within(kAgentStart, [&] { return !agent_->runs() || listens(clock_socket_); });
   if (started && agent_->runs()) return ok_status();
   return Error::of(ErrorCode::kUnavailable,
-                   "the agent of this command does not run: " + agent_->last_lines());
+                   "the agent of this command did not start: " + agent_->last_lines());
 }
 
 void OwnServer::set_environment() {

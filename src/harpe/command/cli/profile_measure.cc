@@ -42,8 +42,8 @@ constexpr Seconds kForTerminals{10}, kForFiles{60};
 constexpr Seconds kLongestRefusal{60};
 constexpr int kIncomplete = 1;  // exit status
 constexpr const char* kOneClock =
-    "No clock was set; each frequency is the one that was read from the GPUs during the work. "
-    "A plan needs several clocks, and to set them an agent (docs/agent.md).";
+    "No clock was set; each frequency was read from the GPUs during the work. A plan needs several "
+    "clocks, which an agent sets (docs/agent.md).";
 
 struct MeasureArguments {
   std::filesystem::path out = "profile.csv";
@@ -170,7 +170,7 @@ Status write_profile(const std::filesystem::path& out, const JobFindings& measur
   if (spec.switch_latency.is_table()) {
     const std::filesystem::path file = plan::latency_table_of(out);
     HARPE_TRY(write_file(file, plan::latency_table_csv(spec.switch_latency)));
-    done.files.push_back(file.string() + ", how late clocks are");
+    done.files.push_back(file.string() + ", the latency of clock changes");
   } else if (!spec.profiling.as_is && spec.switch_latency.longest() <= Seconds{0}) {
     std::error_code no_file;
     const std::filesystem::path older = plan::latency_table_of(out);
@@ -209,9 +209,7 @@ Status MeasureRun::conclude(JobServer& server) {
       (profile.is_synthetic() ? "; synthetic, as the GPUs are simulated" : ""));
   if (!done.table_from_before.empty()) {
     say("note: " + done.table_from_before +
-        " was there before; harpe plan takes clocks to be as late as it says: remove it if it is "
-        "of "
-        "other GPUs");
+        " existed before; harpe plan uses its latencies: remove it if it is for other GPUs");
   }
   for (const std::string& doubt : doubts_of(profile, measured.blocking_power))
     say("warning: " + doubt);
@@ -251,8 +249,8 @@ Status MeasureRun::write_partial(JobServer& server) {
     return kept.error();
   }
   note(*kept);
-  say("written: " + kept->at.string() + ", what there is of the profile (" +
-      profile_summary(*profile) + ")");
+  say("written: " + kept->at.string() + ", the incomplete profile (" + profile_summary(*profile) +
+      ")");
   report_["partial_profile"] = kept->at.string();
   return ok_status();
 }
@@ -260,7 +258,7 @@ Status MeasureRun::write_partial(JobServer& server) {
 void MeasureRun::end_training(ChildRunner& runner) {
   if (ended_by_us_) return;
   ended_by_us_ = true;
-  say("ends the training (SIGTERM)");
+  say("ending the training (SIGTERM)");
   runner.send(SIGTERM);
 }
 
@@ -281,14 +279,15 @@ Outcome MeasureRun::outcome(const ChildExit& exit) {
   if (failed) say("the training ended with status " + std::to_string(exit.status));
   if (!complete_) {
     const bool never_began = failed && watch_.state() == ProfileWatch::State::kNoRank;
-    say("there is no profile: " + (never_began ? "no rank had come by then; what the training "
-                                                 "printed above says why it failed"
-                                               : watch_.so_far()));
+    say("there is no profile: " +
+        (never_began
+             ? "no rank had registered; the output of the training above shows why it failed"
+             : watch_.so_far()));
     if (watch_.needs_longer() && !failed && !ended_by_us_)
       say(arguments_.server.profiling.as_is
-              ? "a longer training gets there"
+              ? "a longer training can complete the profile"
               : "a longer training, --max-slowdown above " + shortest(arguments_.max_slowdown) +
-                    "% or fewer --clocks get there");
+                    "% or fewer --clocks can complete the profile");
   }
   report_["complete"] = complete_;
   if (!complete_) report_["why"] = failure_ ? failure_->text() : watch_.so_far();
@@ -351,7 +350,7 @@ Result<Outcome> MeasureRun::run(const std::vector<std::string>& command) {
     if (!seen.ok()) say("error: " + seen.error().text());
   }
   if (unwritten_ && !console_.json) {
-    say("there is no room for the profile anywhere; this is it:");
+    say("the profile could not be written to any folder; its text follows:");
     console_.err << *unwritten_ << std::flush;
   } else if (unwritten_) {
     report_["unwritten_profile"] = *unwritten_;
@@ -365,13 +364,13 @@ Result<Outcome> measure(const MeasureArguments& given, const std::vector<std::st
     return Error::invalid("the command is missing: harpe profile measure -- python3 train.py");
   }
   if (!(given.max_slowdown > 0)) {
-    return Error::invalid("--max-slowdown must be above 0: slower clocks take their time");
+    return Error::invalid("--max-slowdown must be above 0: lower clocks slow the training down");
   }
   const char* observe = std::getenv("HARPE_OBSERVE");  // NOLINT(concurrency-mt-unsafe)
   if (!given.server.profiling.as_is && observe != nullptr && std::string_view(observe) == "1") {
     return Error::invalid(
-        "HARPE_OBSERVE=1 says that no clock is set, and a profile is measured by setting clocks: "
-        "unset it for this command, or measure at the clock that is there (--as-is)");
+        "HARPE_OBSERVE=1 forbids setting clocks, but measuring a profile sets clocks: unset it for "
+        "this command, or measure at the present clock (--as-is)");
   }
   HARPE_TRY(check_writable(given.out));
   MeasureArguments arguments = given;

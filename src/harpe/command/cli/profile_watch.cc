@@ -79,7 +79,7 @@ std::vector<std::string> ProfileWatch::look(std::string_view given, Instant now)
   if (registered_ == 0 && state_ == State::kNoRank) {
     if (!hinted_ && now - start_ > options_.unheard_for) {
       hinted_ = true;
-      lines.push_back("no rank has come yet; " + how_ranks_take_part());
+      lines.push_back("no rank has registered yet; " + how_ranks_take_part());
     }
     return lines;
   }
@@ -91,7 +91,7 @@ std::vector<std::string> ProfileWatch::look(std::string_view given, Instant now)
     if (now - *said_ >= options_.between) {
       said_ = now;
       lines.push_back(std::to_string(registered_) + " of " + counted(ranks_, "rank") +
-                      " are there; missing: " + missing_ranks(status));
+                      " are registered; missing: " + missing_ranks(status));
     }
     return lines;
   }
@@ -105,9 +105,9 @@ std::vector<std::string> ProfileWatch::look(std::string_view given, Instant now)
     if (state_ == State::kGathering) {
       state_ = State::kProfiling;
       gathered_ = said_ = now;
-      lines.push_back("all " + counted(ranks_, "rank") + " are there: " + shape_of(status) +
+      lines.push_back("all " + counted(ranks_, "rank") + " are registered: " + shape_of(status) +
                       "; measuring " +
-                      (options_.as_is ? "at the clock that the GPUs have: none is set"
+                      (options_.as_is ? "at the present clock of the GPUs: no clock is set"
                                       : counted(clocks_, "clock") + ", with training at most " +
                                             percentage(options_.slowdown_limit) + " longer"));
     } else if (now - *said_ >= options_.between) {
@@ -147,28 +147,28 @@ std::vector<std::string> ProfileWatch::warnings(std::string_view log) {
 std::string ProfileWatch::so_far() const {
   switch (state_) {
     case State::kNoRank:
-      return "no rank has come: " + how_ranks_take_part();
+      return "no rank has registered: " + how_ranks_take_part();
     case State::kGathering:
       return "only " + std::to_string(registered_) + " of " + counted(ranks_, "rank") +
-             " have come";
+             " have registered";
     case State::kProfiling:
     case State::kDone:
       break;
   }
   if (was_refused_ && clocks_left_ == clocks_)
-    return "no clock was set, as the standard error of the ranks says with the reason";
+    return "no clock was set; the standard error of the ranks states the reason";
   return (options_.as_is ? std::string("not every stage is measured, ")
                          : std::to_string(clocks_ - clocks_left_) + " of " +
                                std::to_string(clocks_) + " clocks are measured, ") +
          (time_left_ > Seconds{0} ? "about " : "at least ") +
-         counted(iterations_left_, "iteration") + " more were needed";
+         counted(iterations_left_, "iteration") + " more are needed";
 }
 
 std::string how_ranks_take_part() {
-  return "a script takes part by harpe.start(...) with client.forward() and client.backward() "
-         "around its computations, by a hook (harpe.torch_pipelining, harpe.megatron, "
-         "harpe.deepspeed, harpe.huggingface: docs/python.md), or in C++ and C by the client of "
-         "docs/client.md; one that names a server itself reports there";
+  return "a script reports to Harpe by harpe.start(...) with client.forward() and "
+         "client.backward() around its computations, by a hook (harpe.torch_pipelining, "
+         "harpe.megatron, harpe.deepspeed, harpe.huggingface: docs/python.md), or in C++ and C by "
+         "the client of docs/client.md; a script that names a server itself reports to that server";
 }
 
 bool can_be_planned(const Profile& profile, int stages) {
@@ -217,10 +217,10 @@ std::vector<std::string> doubts_of(const Profile& profile,
   if (noise >= kNoisyProfile) {
     const char* const usual =
         profile.is_synthetic() ? ", usual for simulated GPUs beside other work" : "";
-    doubts.push_back("what was measured scatters by " + percentage(noise) + " about its curves" +
+    doubts.push_back("the measurements scatter by " + percentage(noise) + " around their curves" +
                      usual +
                      ": measure longer, or while nothing else runs on the "
-                     "machine (harpe profile check says which instructions)");
+                     "machine (harpe profile check lists the instructions)");
   }
   return doubts;
 }

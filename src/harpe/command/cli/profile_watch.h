@@ -40,7 +40,7 @@ class ProfileWatch {
   bool needs_longer() const {
     return state_ == State::kProfiling && !(was_refused_ && clocks_left_ == clocks_);
   }
-  /// Returns the progress: "5 of 24 clocks are measured, some 140 iterations more were needed". If
+  /// Returns the progress: "5 of 24 clocks are measured, some 140 iterations more are needed". If
   /// ranks are missing, returns a sentence about that instead.
   std::string so_far() const;
   /// The time at which all ranks had registered; nullopt before.

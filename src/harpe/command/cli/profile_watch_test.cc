@@ -38,7 +38,7 @@ TEST(ProfileWatch, FollowsAJobFromItsFirstRankToItsProfile) {
   EXPECT_THAT(watch.look(status("registering", 3), kStart + Seconds{2}), IsEmpty());
   EXPECT_EQ(watch.state(), State::kGathering);
   EXPECT_THAT(watch.look(status("registering", 3), kStart + Seconds{13}),
-              ElementsAre(HasSubstr("3 of 4 ranks are there; missing: data 1, stage 1")));
+              ElementsAre(HasSubstr("3 of 4 ranks are registered; missing: data 1, stage 1")));
   EXPECT_THAT(
       watch.look(status("profiling", 4, 24), kStart + Seconds{14}),
       ElementsAre(HasSubstr("1f1b, 2 pipelines x 2 stages, 8 micro-batches; measuring 24")));
@@ -54,8 +54,9 @@ TEST(ProfileWatch, FollowsAJobFromItsFirstRankToItsProfile) {
 
 TEST(ProfileWatch, SaysThatNoClockIsSet) {
   ProfileWatch watch({.between = Seconds{10}, .as_is = true}, kStart);
-  EXPECT_THAT(watch.look(status("profiling", 4, 1), kStart + Seconds{1}),
-              ElementsAre(HasSubstr("measuring at the clock that the GPUs have: none is set")));
+  EXPECT_THAT(
+      watch.look(status("profiling", 4, 1), kStart + Seconds{1}),
+      ElementsAre(HasSubstr("measuring at the present clock of the GPUs: no clock is set")));
   EXPECT_THAT(watch.so_far(), HasSubstr("not every stage is measured"));
 }
 
@@ -64,7 +65,7 @@ TEST(ProfileWatch, SaysOnceHowRanksComeWhereNoneDoes) {
   EXPECT_THAT(watch.look("", kStart + Seconds{59}), IsEmpty());
   EXPECT_THAT(watch.look("", kStart + Seconds{61}), ElementsAre(HasSubstr("harpe.megatron")));
   EXPECT_THAT(watch.look("", kStart + Seconds{200}), IsEmpty());
-  EXPECT_THAT(watch.so_far(), HasSubstr("no rank has come: "));
+  EXPECT_THAT(watch.so_far(), HasSubstr("no rank has registered: "));
 }
 
 TEST(ProfileWatch, TellsOfRefusedClocksInPlaceOfATimeToGo) {
@@ -143,7 +144,7 @@ TEST(Profile, CanBePlannedOnceEachInstructionHasTwoClocks) {
         "0,forward," + std::to_string(clock) + "," + std::to_string(off * 1410 / clock) + ",3\n";
   }
   EXPECT_THAT(doubts_of(*parse_profile(noisy, "p"), {Watts{1}}),
-              ElementsAre(HasSubstr("measured scatters by")));
+              ElementsAre(HasSubstr("measurements scatter by")));
   EXPECT_EQ(profile_summary(both), "1 stage, 2 instructions, 2 clocks from 1410 to 1200 MHz");
   EXPECT_EQ(profile_summary(*parse_profile(head, "p")), "1 stage, 1 instruction, at 1410 MHz");
 }

@@ -192,7 +192,7 @@ Result<std::unique_ptr<CommandTuning>> CommandTuning::prepare(const TuningArgume
                                                               const std::string& command) {
   if (!arguments.what) return std::unique_ptr<CommandTuning>();
   if (arguments.eta && *arguments.what != zeus::Selector::Kind::kCost) {
-    return Error::invalid("--eta goes with --optimize cost");
+    return Error::invalid("--eta needs --optimize cost");
   }
   auto tuning =
       HARPE_TRY(zeus::JobTuning::make({.selector = selector_of(arguments),

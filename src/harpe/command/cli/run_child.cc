@@ -100,14 +100,14 @@ Status ChildRunner::start(const std::vector<std::string>& command) {
 
   std::array<int, 2> failure{};
   if (::pipe2(failure.data(), O_CLOEXEC) != 0) {
-    return Error::of(ErrorCode::kUnavailable, "no pipe: " + system_message(errno));
+    return Error::of(ErrorCode::kUnavailable, "cannot create a pipe: " + system_message(errno));
   }
   const pid_t child = ::fork();
   if (child < 0) {
     const int error = errno;
     ::close(failure[0]);
     ::close(failure[1]);
-    return Error::of(ErrorCode::kUnavailable, "no new process: " + system_message(error));
+    return Error::of(ErrorCode::kUnavailable, "cannot start a process: " + system_message(error));
   }
   if (child == 0) {
     ::sigaction(SIGCHLD, &child_before_, nullptr);

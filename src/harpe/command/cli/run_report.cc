@@ -40,14 +40,16 @@ Grams embodied_share_of_all(const RunReport& report) {
 
 void add_operational_lines(const RunEmissions& carbon, std::vector<std::string>& lines) {
   if (!carbon.intensity) {
-    lines.push_back("No CO2 is stated: there is no intensity of " + carbon.source + " (" +
-                    carbon.why + "). `harpe carbon report` computes it later from --out FILE.");
+    lines.push_back("No CO2 is reported: there is no carbon intensity from " + carbon.source +
+                    " (" + carbon.why +
+                    "). `harpe carbon report` can compute it later from --out FILE.");
     return;
   }
   const carbon::CarbonAccount& account = carbon.account;
   const bool is_number = carbon.intensity->identity.provider == "constant";
   if (account.without_intensity() >= account.site) {
-    lines.push_back("No CO2 is stated: " + carbon.source + " has no intensity of that time");
+    lines.push_back("No CO2 is reported: " + carbon.source +
+                    " has no carbon intensity for this time");
   } else {
     const std::string at = is_number ? shortest(account.grams_per_kwh(), 6)
                                      : shortest(account.grams_per_kwh(), 1) + " g/kWh on average";
@@ -56,7 +58,7 @@ void add_operational_lines(const RunEmissions& carbon, std::vector<std::string>&
                     (is_number ? "" : "; by energy " + basis_text(account)) + ")");
     if (account.without_intensity().value > 0) {
       lines.push_back(kilowatt_hours_text(account.without_intensity()) +
-                      " of it have no intensity and are not in these grams");
+                      " of the energy have no carbon intensity and are not included");
     }
   }
   const std::string warning = kind_warning(account.kind, account.market_based);
@@ -69,10 +71,10 @@ std::vector<std::string> carbon_lines(const RunReport& report) {
   std::vector<std::string> lines;
   if (report.carbon && report.measured()) add_operational_lines(*report.carbon, lines);
   if (report.embodied && report.gpus() > 0) {
-    lines.push_back(mass_text(embodied_share_of_all(report)) + " CO2eq embodied: the share of " +
-                    counted(report.gpus(), "GPU") + " of " +
-                    shortest(report.embodied->mass.value / 1000) +
-                    " kg each that falls on this time");
+    lines.push_back(mass_text(embodied_share_of_all(report)) +
+                    " CO2eq embodied: the share of this run in making " +
+                    counted(report.gpus(), "GPU") + ", " +
+                    shortest(report.embodied->mass.value / 1000) + " kg each");
   }
   return lines;
 }
@@ -100,15 +102,15 @@ std::string nothing_text(const RunReport& report, int columns) {
     return "Only the time was measured: a driver did not answer after the command had ended.\n";
   }
   const bool none = report.used.devices.empty();
-  std::string text = wrapped_text(
-      none
-          ? "Only the time was measured: there is no GPU here, and no CPU whose energy can be read."
-          : "Only the time was measured: no device gave its energy meanwhile.",
-      columns);
+  std::string text =
+      wrapped_text(none ? "Only the time was measured: this machine has no GPU, and no CPU whose "
+                          "energy can be read."
+                        : "Only the time was measured: no device reported its energy.",
+                   columns);
   for (const BackendState& backend : report.backends) {
     text += wrapped_text("  " + backend.name + ": " + backend.detail, columns, 4);
   }
-  if (report.carbon) text += "Without energy there is no CO2 to state.\n";
+  if (report.carbon) text += "Without energy, no CO2 can be computed.\n";
   if (report.used.devices.empty())
     text += simulation_hint("run", " -- " + shell_text(report.command));
   return text;
@@ -126,9 +128,9 @@ std::string objective_text(const zeus::TuningReport& report) {
   if (report.selector.most_slowdown) {
     text += ", at most " + shortest((*report.selector.most_slowdown - 1) * 100, 3) + " % slower";
   }
-  if (report.measures_node) text += ", with what the CPUs and their memory use";
+  if (report.measures_node) text += ", including the CPUs and their memory";
   if (report.selector.host_power.value > 0) {
-    text += ", with " + shortest(report.selector.host_power.value) + " W of the node";
+    text += ", including " + shortest(report.selector.host_power.value) + " W of the node";
   }
   return text;
 }
@@ -160,15 +162,15 @@ std::string saving_text(const zeus::TuningReport& report) {
   std::string text = std::string("Against the highest setting, profiling") +
                      (with_node ? " and the node's power" : "") + " included: ";
   if (std::abs(saving.saved.value) <= saving.error.value) {
-    return text + "nothing that is certain was saved (" + joules_text(saving.saved) + " +- " +
-           joules_text(saving.error) + ").";
+    return text + "the saving cannot be distinguished from zero (" + joules_text(saving.saved) +
+           " +- " + joules_text(saving.error) + ").";
   }
   const bool is_saved = saving.saved.value > 0;
   text += joules_text(is_saved ? saving.saved : -saving.saved) + " +- " +
           joules_text(saving.error) + (is_saved ? " saved (" : " MORE (");
   text += percent(std::abs(saving.saved / saving.at_highest)) + ")";
   if (const auto slower = zeus::slowdown_of(result)) {
-    text += "; a step at the setting chosen takes " + percent(std::abs(*slower)) +
+    text += "; a step at the chosen setting takes " + percent(std::abs(*slower)) +
             (*slower >= 0 ? " longer" : " less");
   }
   return text + ".";
@@ -179,18 +181,18 @@ std::string choice_text(const zeus::TuningReport& report) {
   const std::string chosen = result.choice ? result.knob.text(*result.choice) : "";
   if (!result.choice) return "No setting was measured before the end.";
   if (!result.decided) {
-    return "No setting was chosen before the end; of those measured " + chosen + " is the best.";
+    return "No setting was chosen before the end; " + chosen + " is the best of those measured.";
   }
-  if (result.from_profile) return chosen + " was chosen by what an earlier run measured.";
+  if (result.from_profile) return chosen + " was chosen from the measurements of an earlier run.";
   std::size_t measured = 0;
   for (std::size_t i = 0; i < result.costs.size(); ++i)
     measured += zeus::is_measured(result, i) ? 1 : 0;
   if (!zeus::is_measured(result, *result.choice)) {
     return chosen + " was chosen: a model of " + std::to_string(measured) +
-           " settings measured expects the best of it.";
+           " measured settings predicts that it is the best.";
   }
   std::string text =
-      chosen + " was chosen: the best of " + std::to_string(measured) + " settings measured.";
+      chosen + " was chosen: the best of " + std::to_string(measured) + " measured settings.";
   if (result.profilings > 1) {
     text += " The job changed, and was profiled " + std::to_string(result.profilings) + " times.";
   }
@@ -201,16 +203,16 @@ std::string advice_text(const zeus::TuningReport& report) {
   const zeus::TuningResult& result = report.result;
   if (!zeus::is_measured(result, 0)) return "";
   const zeus::StepCost& found = result.costs[0];
-  std::string text = "Measured as it was: " + fixed(found.time.value, 4) + " s and " +
+  std::string text = "Measured at the present setting: " + fixed(found.time.value, 4) + " s and " +
                      fixed(found.energy.value, 2) + " J +- " + fixed(found.error.value, 2) +
                      " a step. ";
-  if (!report.advice) return text + "No lower power limit promises anything.";
+  if (!report.advice) return text + "No lower power limit is expected to help.";
   const zeus::Advice& advice = *report.advice;
   const std::string setting = report.could_be.text(advice.setting);
-  return text + "A model fitted to other jobs expects of " + setting + " about " +
-         fixed(advice.saving * 100, 0) + " % fewer joules, " + fixed(advice.slowdown * 100, 0) +
-         " % longer: with an agent that allows it (docs/agent.md) this command would find out; "
-         "root sets it with: harpe limit set " +
+  return text + "A model fitted to other jobs predicts for " + setting + " about " +
+         fixed(advice.saving * 100, 0) + " % less energy and " + fixed(advice.slowdown * 100, 0) +
+         " % more time. With an agent that allows it (docs/agent.md), this command measures it; "
+         "root can set it with: harpe limit set " +
          shortest(report.could_be[advice.setting]) + "W";
 }
 
@@ -286,8 +288,8 @@ std::string tuning_text(const zeus::TuningReport& report, int columns, bool colo
   if (!result.failure.empty()) lines.push_back("Tuning ended early: " + result.failure);
   if (result.steps == 0) {
     lines.emplace_back(
-        "No step was seen: the command must append a line to the file that HARPE_STEPS names as "
-        "each step begins, echo >> \"$HARPE_STEPS\" (docs/zeus.md).");
+        "No step was recorded: the command must append a line to the file that HARPE_STEPS names "
+        "at the beginning of each step: echo >> \"$HARPE_STEPS\" (docs/zeus.md).");
   } else if (report.why_nothing_was_set.empty()) {
     text += settings_table(result, coloured);
     lines.push_back(choice_text(report));
@@ -300,9 +302,9 @@ std::string tuning_text(const zeus::TuningReport& report, int columns, bool colo
                     " lines of the file of steps were neither empty, 'step' nor 'epoch'.");
   }
   if (report.refused_lines > 0) {
-    lines.push_back(std::to_string(report.refused_lines) +
-                    " lines of the file of steps came faster than steps can be and were not "
-                    "counted.");
+    lines.push_back(
+        std::to_string(report.refused_lines) +
+        " lines of the file of steps followed too fast to be steps and were not counted.");
   }
   lines.insert(lines.end(), report.notes.begin(), report.notes.end());
   for (const std::string& line : lines) {

@@ -45,7 +45,7 @@ Result<Outcome> run(const ServeArguments& arguments, Console& console) {
                                             .mode = options.signing_key.empty() ? 0600U : 0666U};
   }
   if (arguments.certificate.empty() != arguments.key.empty()) {
-    return Error::invalid("--tls-certificate and --tls-key go together");
+    return Error::invalid("--tls-certificate and --tls-key need each other");
   }
   if (!arguments.certificate.empty())
     options.tls = net::TlsFiles{arguments.certificate, arguments.key};

@@ -120,7 +120,7 @@ struct Measured {
 std::string failure_text(const Measured& measured) {
   return "GPU " + std::to_string(measured.gpu.index) + ": after " +
          std::to_string(measured.result.repetitions()) + " of " + std::to_string(measured.wanted) +
-         " switches: " + measured.result.failure->text() + "; what was measured until then is kept";
+         " switches: " + measured.result.failure->text() + "; the measurements until then are kept";
 }
 
 std::string milliseconds(Seconds time) {
@@ -167,7 +167,7 @@ std::string matrix_text(const Measured& measured, Seconds timeout, bool coloured
   if (std::ranges::any_of(measured.result.switches,
                           [](const ClockSwitch& pair) { return !pair.transitions.empty(); })) {
     text +=
-        "15.2±0.3 <=15.9: median, how far each may be off, longest. The 95th\n"
+        "15.2±0.3 <=15.9: median, error of each value, longest. The 95th\n"
         "percentile and the call are in --csv and --json.\n";
   }
   std::ranges::sort(calls);
@@ -176,7 +176,7 @@ std::string matrix_text(const Measured& measured, Seconds timeout, bool coloured
             milliseconds({calls.back()}) + " ms at most.\n";
   }
   if (late > 0) {
-    text += counted(static_cast<std::size_t>(late), "switch") + " did not come within " +
+    text += counted(static_cast<std::size_t>(late), "switch") + " did not complete within " +
             shortest(timeout.value) + " s (--timeout).\n";
   }
   return text;
@@ -287,7 +287,7 @@ Status start_load(const SwitchArguments& arguments, const std::vector<std::strin
     if (!arguments.devices.simulation.empty()) options.simulation = arguments.devices.simulation;
     return load.simulate(options.simulation, chosen.gpus);
   }
-  console.err << "note: an idle GPU does not show the clock it would run at; give a load: "
+  console.err << "note: an idle GPU does not show the clock of a GPU under load; give a load: "
                  "harpe switch-latency -- COMMAND\n";
   return ok_status();
 }
@@ -343,7 +343,7 @@ std::string switches_text(const SwitchArguments& arguments, const AllMeasured& a
   for (const Measured& measured : all.gpus) {
     text += matrix_text(measured, arguments.timeout, coloured);
     if (!measured.result.knew_before && measured.result.restored) {
-      text += "The driver does not tell which lock was there before: no lock is left.\n";
+      text += "The driver does not report which lock was set before: no lock is set now.\n";
     }
   }
   if (all.cancelled || all.failure) text += "Not all repetitions were made.\n";
@@ -381,7 +381,7 @@ Result<Outcome> run_switch_latency(const SwitchArguments& arguments,
   }
   if (all.failure) outcome.status = exit_status(all.failure->code);
   if (all.cancelled && load.ended()) {
-    console.err << "error: the load ended before the measurement did\n";
+    console.err << "error: the load ended before the measurement\n";
     outcome.status = 1;
   }
   if (interrupts.signal() != 0) outcome.status = kSignalledStatus + interrupts.signal();

@@ -37,7 +37,7 @@ TEST(TuningView, SaysWhatWasTriedChosenAndSaved) {
   EXPECT_THAT(said, HasSubstr("60 steps  highest"));
   EXPECT_THAT(said, HasSubstr("240 steps  chosen"));
   EXPECT_THAT(said, Not(HasSubstr("1500 MHz")));
-  EXPECT_THAT(said, HasSubstr("1605 MHz was chosen: the best of 2 settings measured"));
+  EXPECT_THAT(said, HasSubstr("1605 MHz was chosen: the best of 2 measured settings"));
   EXPECT_THAT(said, HasSubstr("J saved (16.0 %)"));
   EXPECT_THAT(said, HasSubstr("takes 2.0 % longer"));
 }
@@ -45,7 +45,7 @@ TEST(TuningView, SaysWhatWasTriedChosenAndSaved) {
 TEST(TuningView, ClaimsNoSavingWithinItsError) {
   zeus::TuningReport report = tuned();
   report.result.saving = {{50}, {70}, {7500}};
-  EXPECT_THAT(text(report), HasSubstr("nothing that is certain was saved"));
+  EXPECT_THAT(text(report), HasSubstr("the saving cannot be distinguished from zero"));
   report.result.saving = {{-100}, {70}, {7500}};
   EXPECT_THAT(text(report), HasSubstr("MORE (1.3 %)"));
 }
@@ -57,7 +57,7 @@ TEST(TuningView, SaysWhereTheCommandEndedTooEarly) {
   report.result.choice.reset();
   EXPECT_THAT(text(report), HasSubstr("No setting was measured before the end"));
   report.result.steps = 0;
-  EXPECT_THAT(text(report), HasSubstr("No step was seen"));
+  EXPECT_THAT(text(report), HasSubstr("No step was recorded"));
 }
 
 TEST(TuningView, AdvisesWhereNothingWasSet) {
@@ -67,7 +67,7 @@ TEST(TuningView, AdvisesWhereNothingWasSet) {
   report.advice = zeus::Advice{.setting = 2, .slowdown = 0.02, .saving = 0.15};
   const std::string said = text(report);
   EXPECT_THAT(said, HasSubstr("Nothing was set: no agent listens"));
-  EXPECT_THAT(said, HasSubstr("expects of 250 W about 15 % fewer joules"));
+  EXPECT_THAT(said, HasSubstr("predicts for 250 W about 15 % less energy"));
   EXPECT_THAT(said, HasSubstr("harpe limit set 250W"));
   EXPECT_THAT(said, Not(HasSubstr("saved")));
   const nlohmann::ordered_json json = zeus::tuning_json(report);

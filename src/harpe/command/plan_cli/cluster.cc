@@ -47,7 +47,7 @@ std::string saving_words(const carbon::ClusterTerms& terms, const carbon::Cluste
                          const carbon::ClusterBill& instead, const std::string& name) {
   std::string text = "Against " + name;
   if (std::abs(instead.time / plan.time - 1) >= kShown) {
-    text += ", which does them in " + hours_words(instead.time);
+    text += ", which needs " + hours_words(instead.time) + " for the same iterations";
   }
   carbon::ClusterSaving saved = carbon::saving(plan, instead);
   const double share = saved.energy / instead.energy;
@@ -63,10 +63,10 @@ std::string terms_words(const carbon::ClusterTerms& terms, const carbon::Cluster
   std::string text = "PUE " + shortest(terms.pue);
   if (terms.pue == 1) text += " (--pue: no cooling and losses of the site)";
   if (terms.host_power > Watts{0}) {
-    text += "; " + shortest(terms.host_power.value, 1) + " W beside the GPUs of each of " +
+    text += "; " + shortest(terms.host_power.value, 1) + " W of host power for each of " +
             grouped(static_cast<double>(bill.nodes), 0) + " nodes";
   } else {
-    text += "; no power of hosts (--host-power)";
+    text += "; host power not counted (--host-power)";
   }
   if (const auto& intensity = terms.intensity) {
     text += "; " + shortest(intensity->grams_per_kwh, 1) + " g/kWh (" +
@@ -83,8 +83,8 @@ std::string terms_words(const carbon::ClusterTerms& terms, const carbon::Cluster
   text += '.';
   if (terms.intensity && terms.intensity->kind == IntensityKind::kMarginal) {
     text +=
-        " The intensity is marginal: it tells the CO2 saved, but of the CO2 in all makes no "
-        "inventory.";
+        " The intensity is marginal: it is valid for the CO2 saved, but not for an inventory of "
+        "all CO2.";
   }
   return text;
 }

@@ -47,7 +47,7 @@ TEST(Cluster, IsSaidInPlainWords) {
             "Against all-max, this plan saves 69 120 kWh, 27.6 t of CO2 and 6 912 EUR (15.2 %).\n"
             "Against the best one clock for all GPUs that is no slower (1395 MHz), this plan saves "
             "55 296 kWh, 22.1 t of CO2 and 5 530 EUR (12.5 %).\n"
-            "Counted with: PUE 1.2; 1000 W beside the GPUs of each of 128 nodes; 400 g/kWh "
+            "Counted with: PUE 1.2; 1000 W of host power for each of 128 nodes; 400 g/kWh "
             "(given); 0.1 EUR/kWh.\n");
 }
 
@@ -67,13 +67,13 @@ TEST(Cluster, AMarginalIntensityIsSaidToBeNoInventory) {
   carbon::ClusterTerms terms = large_cluster();
   EXPECT_THAT(cluster_text(terms, costs_there()), Not(HasSubstr("inventory")));
   terms.intensity->kind = IntensityKind::kMarginal;
-  EXPECT_THAT(cluster_text(terms, costs_there()), HasSubstr("no inventory"));
+  EXPECT_THAT(cluster_text(terms, costs_there()), HasSubstr("not for an inventory"));
 }
 
 TEST(Cluster, WhatIsNotGivenIsLeftOutAndSaid) {
   carbon::ClusterTerms terms{.pipelines = 2};
   EXPECT_THAT(cluster_text(terms, costs_there()),
-              AllOf(HasSubstr("PUE 1 (--pue"), HasSubstr("no power of hosts (--host-power)"),
+              AllOf(HasSubstr("PUE 1 (--pue"), HasSubstr("host power not counted (--host-power)"),
                     Not(HasSubstr("CO2")), Not(HasSubstr("/kWh"))));
   const Json json = cluster_json(terms, costs_there());
   for (const char* key : {"co2_t", "money", "currency", "price_per_kwh", "carbon"})
@@ -105,10 +105,12 @@ TEST(Cluster, AnAlternativeThatIsFasterOrCheaperIsSaidToBe) {
   ClusterCosts costs = costs_there();
   costs.all_max.time = 8_s;
   costs.one_clock->cost.energy = 190'000_J;
-  EXPECT_THAT(cluster_text(large_cluster(), costs),
-              AllOf(HasSubstr("Against all-max, which does them in 576 h, this plan saves"),
-                    HasSubstr("1395 MHz), this plan needs 13 824 kWh, 5.53 t of CO2 and 1 382 EUR "
-                              "more (3.7 %).")));
+  EXPECT_THAT(
+      cluster_text(large_cluster(), costs),
+      AllOf(
+          HasSubstr("Against all-max, which needs 576 h for the same iterations, this plan saves"),
+          HasSubstr("1395 MHz), this plan needs 13 824 kWh, 5.53 t of CO2 and 1 382 EUR "
+                    "more (3.7 %).")));
   costs.one_clock->cost = costs.plan;
   EXPECT_THAT(cluster_text(large_cluster(), costs),
               HasSubstr("1395 MHz), this plan saves nothing."));
@@ -168,7 +170,7 @@ TEST(Cluster, WhatCannotBeIsRefusedByItsName) {
   EXPECT_THAT(refused("pue", "20%"), HasSubstr("; write 1.2 for 20 % more"));
   EXPECT_THAT(refused("pue", "1,3"), HasSubstr("; use a point: 1.3"));
   EXPECT_THAT(refused("hours", "0,5"), HasSubstr("; use a point: 0.5"));
-  EXPECT_THAT(refused("host-power", "20%"), HasSubstr("; it takes no percentage"));
+  EXPECT_THAT(refused("host-power", "20%"), HasSubstr("; a percentage is not accepted"));
   EXPECT_THAT(refused("carbon", "302,5"), HasSubstr("'302,5'; use a point: 302.5"));
   EXPECT_THAT(refused("host-power", "-5"), HasSubstr("--host-power: '-5' is negative"));
   EXPECT_THAT(refused("price", "-0.10/kWh"), HasSubstr("is negative"));
@@ -176,7 +178,7 @@ TEST(Cluster, WhatCannotBeIsRefusedByItsName) {
   EXPECT_THAT(refused("price", "0.10/GJ"), HasSubstr("--price: expected a price"));
   EXPECT_THAT(refused("carbon", "-1"), HasSubstr("--carbon: a carbon intensity of '-1' g/kWh"));
   EXPECT_THAT(refused("carbon", "0.4"), HasSubstr("looks like kg/kWh"));
-  EXPECT_THAT(refused("carbon", "XX"), HasSubstr("--carbon: there is no source 'XX'"));
+  EXPECT_THAT(refused("carbon", "XX"), HasSubstr("--carbon: unknown source 'XX'"));
   EXPECT_THAT(refused("carbon", "electricty-maps:DE"), HasSubstr("did you mean electricity-maps?"));
   const auto job = job_of({{"carbon", "file:/no/such/file.csv"}});
   EXPECT_THAT(cluster_terms(job->cluster).error().text(), HasSubstr("/no/such/file.csv"));

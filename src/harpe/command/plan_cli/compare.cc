@@ -70,8 +70,8 @@ std::string gap_text(const PolicyRow& row) {
 
 /// Returns the policy's own figures for its fastest plan, and the cost of that plan's clocks.
 std::string planned_text(const PolicyRow& row) {
-  return row.policy + ": plans " + fixed(row.planned->time.value, 4) + " s and " +
-         grouped(row.planned->energy.value, 1) + " J for its fastest plan, whose clocks take " +
+  return row.policy + ": expects " + fixed(row.planned->time.value, 4) + " s and " +
+         grouped(row.planned->energy.value, 1) + " J from its fastest plan, whose clocks need " +
          fixed(row.planned_cost->time.value, 4) + " s and " +
          grouped(row.planned_cost->energy.value, 1) + " J";
 }
@@ -112,7 +112,7 @@ std::string policies_text(const JobComparison& comparison, const PlanJob& job, b
     if (row.source != "profile") remarks += row.policy + ": by the " + row.source + ", estimated\n";
   }
   text += table.text(coloured, kTextColumns);
-  if (misses) text += "* does not meet the objective: the setting that comes nearest to it\n";
+  if (misses) text += "* does not meet the objective: this is the nearest setting\n";
   if (const std::string times = computing_times(comparison.policies); !times.empty())
     remarks += wrapped_text(times, kTextColumns);
   return text + remarks;
@@ -154,8 +154,8 @@ std::string schedule_premises(const JobComparison& comparison) {
   for (const ScheduleRow& row : comparison.schedules.rows) {
     if (!row.is_priced()) continue;
     if (row.chunks > 1 && comparison.frontier.pipeline().transfers().none()) {
-      add("Transfers are taken as free; schedules with several chunks a stage have more of them "
-          "(--transfer-forward, --transfer-backward)");
+      add("Transfers are assumed to be free; schedules with several chunks a stage have more of "
+          "them (--transfer-forward, --transfer-backward)");
     }
     for (const std::string& premise : row.premises) add(premise);
   }
@@ -199,12 +199,13 @@ std::string schedules_text(const JobComparison& comparison, bool coloured) {
   std::string text = "Schedules\n";
   if (!table.rows.empty()) {
     text += table.text(coloured, kTextColumns);
-    text += '\n' + wrapped_text(
-                       "fastest: Harpe's plan without slowdown, and what it saves against "
-                       "all-max of the same schedule; by: least energy by the time of " +
-                           (own_is_fastest ? "" : schedules.fastest + ", the fastest, and of ") +
-                           own + "; activations: most that a stage holds at once, in whole stages",
-                       kTextColumns);
+    text += '\n' +
+            wrapped_text(
+                "fastest: Harpe's plan without slowdown, and its saving against all-max of the "
+                "same schedule; by: least energy within the time of " +
+                    (own_is_fastest ? "" : schedules.fastest + ", the fastest, and of ") + own +
+                    "; activations: maximum that a stage holds at the same time, in whole stages",
+                kTextColumns);
     const ScheduleRow* least = least_at_own(schedules);
     if (least != nullptr && least->name != own) {
       text += wrapped_text("As fast as " + own + ", " + least->name + " needs the least energy: " +
@@ -214,7 +215,7 @@ std::string schedules_text(const JobComparison& comparison, bool coloured) {
     }
   }
   text += schedule_premises(comparison);
-  if (!reasons.empty()) text += "Not priced by this profile:\n";
+  if (!reasons.empty()) text += "Not possible with this profile:\n";
   for (const Unpriced& one : reasons)
     text += wrapped_text("  " + one.names + ": " + one.why, kTextColumns, 4);
   return text;
@@ -479,7 +480,8 @@ Result<Planned> own_plans(const Frontier& frontier, const PlanJob& job, Console&
 std::string note_on_lateness(const PlanJob& job) {
   std::string lateness = latency_sentence(job.switch_latency);
   if (!lateness.empty() || job.states_latency) return lateness;
-  return "Clock changes are taken as free; --switch-latency 10ms prices clocks that come late";
+  return "Clock changes are assumed to be free; --switch-latency 10ms counts the cost of late "
+         "changes";
 }
 
 Result<Outcome> run_compare(const CompareArguments& arguments, Console& console) {

@@ -26,9 +26,9 @@ PolicyRow rival_row(const std::string& policy, const PlanJob& job, const Planned
     row.why_not = policy == "one clock"
                       ? "the profile has no clock that was measured for every computation"
                   : job.gpu == nullptr
-                      ? "the profile has no rows for power limits: --gpu MODEL compares by a model "
-                        "(harpe synth --list)"
-                      : "the profile has no clocks as low as a power limit of this GPU asks for";
+                      ? "the profile has no rows for power limits: --gpu MODEL estimates them with "
+                        "a model (harpe synth --list)"
+                      : "the profile has no clocks as low as the power limits of this GPU require";
     return row;
   }
   const auto found = plan::at_objective(rival->curve, job.objective, planned.reference);

@@ -50,24 +50,24 @@ Result<GivenLatency> found_latency(const std::filesystem::path& profile) {
   if (latency.ok())
     return GivenLatency{.by_clock = *std::move(latency), .table = table, .is_found = true};
   Error error = std::move(latency).error();
-  error.diagnostics.push_back(
-      {.file = table.string(),
-       .message = "is used because it lies beside the profile: correct it, or give "
-                  "--switch-latency 0 to plan without it"});
+  error.diagnostics.push_back({.file = table.string(),
+                               .message =
+                                   "is used because it is beside the profile: correct it, or give "
+                                   "--switch-latency 0 to plan without it"});
   return error;
 }
 
 std::string lateness_text(const GivenLatency& given) {
   const std::string range = range_text(given.by_clock);
   if (!given.table.empty())
-    return "late as " + given.table.filename().string() + " says (" + range + ")";
-  return given.by_clock.longest() > Seconds{0} ? range + " late" : "at once";
+    return "late as in " + given.table.filename().string() + " (" + range + ")";
+  return given.by_clock.longest() > Seconds{0} ? range + " late" : "immediate";
 }
 
 std::string latency_sentence(const GivenLatency& given) {
   if (given.table.empty() && given.by_clock.longest() <= Seconds{0}) return "";
-  return "Clock changes come " + lateness_text(given) +
-         (given.is_found ? "; --switch-latency 0 takes them as free" : "");
+  return "Clock changes are " + lateness_text(given) +
+         (given.is_found ? "; --switch-latency 0 assumes free changes" : "");
 }
 
 }  // namespace harpe::command

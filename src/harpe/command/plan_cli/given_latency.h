@@ -37,7 +37,7 @@ Result<GivenLatency> found_latency(const std::filesystem::path& profile);
 /// Returns "10 ms", "10 to 30 ms", "0.5 to 2 s".
 std::string range_text(const LatencyByClock& latency);
 
-/// Returns "late as gpt3.latency.csv says (10 to 30 ms)", "10 ms late", or "at once".
+/// Returns "late as in gpt3.latency.csv (10 to 30 ms)", "10 ms late", or "immediate".
 std::string lateness_text(const GivenLatency& given);
 
 /// Returns a sentence on the latency of the clocks and, for a table that was found, the option that

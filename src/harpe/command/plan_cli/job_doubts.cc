@@ -69,7 +69,7 @@ Status check_blocking_power(const PlanJob& job, const Computing& computing, Cons
     }
     if (watts < kLeastBlocking) {
       return Error::invalid("--blocking-power " + watts_text(watts) +
-                            ": a GPU that waits draws tens of watts; write 0 to count none" +
+                            ": a waiting GPU draws tens of watts; write 0 to count no power" +
                             meant(watts, 10, computing.least_power, {{1e3, "kW"}}));
     }
     if (watts > computing.least_power) {
@@ -88,7 +88,7 @@ Status check_time(const std::string& option, Seconds time, double longest, bool 
   if (!(time.value > longest)) return ok_status();
   const std::string sentence =
       "--" + option + " " + plan::four_digits(time.value) + " s" +
-      " takes longer than the longest computation at its fastest, " + seconds_text(longest) +
+      " is longer than the longest computation at its fastest, " + seconds_text(longest) +
       meant(time.value, longest / 1e4, longest, {{1e-3, "ms"}, {1e-6, "us"}});
   if (refuse && time.value > kTooLong * longest) return Error::invalid(sentence);
   console.warn(sentence);
@@ -100,7 +100,8 @@ Status check_time(const std::string& option, Seconds time, double longest, bool 
 void check_table(const GivenLatency& given, Console& console) {
   const double least = given.by_clock.shortest().value;
   if (least <= kLongestLikelyLatency) return;
-  console.warn(given.table.string() + ": every clock comes at least " + plan::four_digits(least) +
+  console.warn(given.table.string() + ": every clock change is at least " +
+               plan::four_digits(least) +
                " s late; are these milliseconds? The column latency is in seconds");
 }
 
@@ -120,10 +121,10 @@ Status check_deadline(const PlanJob& job, const Frontier& frontier, Console& con
                     : meant(time, fastest, most, {{1e-3, "ms"}, {1e-1, "* s"}, {1e-2, "* s"}});
     return Error::invalid(sentence + " is " + plan::four_digits(time / fastest) +
                           " times the fastest iteration, " + seconds_text(fastest) +
-                          ", and nothing is saved after " + seconds_text(useful) + likely +
+                          ", and no energy is saved beyond " + seconds_text(useful) + likely +
                           " (for the least energy, however long it takes: --least-energy)");
   }
-  console.warn(sentence + " is past the least energy, at " + seconds_text(useful) + " or " +
+  console.warn(sentence + " is beyond the least energy, at " + seconds_text(useful) + " or " +
                fixed(100 * (useful / fastest - 1), 1) + " %: the plan ends there");
   return ok_status();
 }
@@ -136,7 +137,8 @@ Status check_straggler(const PlanJob& job, const Frontier& frontier, Console& co
   const std::string given = "--straggler " + plan::four_digits(value) + (is_factor ? "x" : " s");
   if (time < fastest) {
     return Error::infeasible(given + " is an iteration of " + seconds_text(time) +
-                             ", which is faster than the fastest here, " + seconds_text(fastest) +
+                             ", which is faster than the fastest possible, " +
+                             seconds_text(fastest) +
                              (is_factor ? "" : meant(value, 1, kTooSlow, {{1, "x"}})));
   }
   if (time > kTooSlow * fastest) {

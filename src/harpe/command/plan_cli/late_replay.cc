@@ -23,13 +23,13 @@ std::string saving_words(double late, double free) {
   const auto shown = [](double percent) { return percent_text(std::abs(percent), 2); };
   const bool is_same = shown(late) == shown(free);
   if (late >= kLeastShown)
-    return "saves " + shown(late) + (is_same ? " all the same" : ", not " + shown(free));
+    return is_same ? "still saves " + shown(late) : "saves " + shown(late) + ", not " + shown(free);
   const bool saves = free >= kLeastShown;
   if (late > -kLeastShown) return "saves nothing" + (saves ? ", not " + shown(free) : "");
   const std::string words = "needs " + shown(late) + " more than all-max";
   if (saves) return words + ", not " + shown(free) + " less";
-  if (free > -kLeastShown) return words + ", not as much as it";
-  return words + (is_same ? " all the same" : ", not " + shown(free) + " more");
+  if (free > -kLeastShown) return words + ", not the same";
+  return is_same ? "still " + words : words + ", not " + shown(free) + " more";
 }
 
 }  // namespace
@@ -53,7 +53,7 @@ std::optional<Plan> replayed_late(const Frontier& frontier, const Planned& plann
 
 std::string free_changes_words(const Planned& planned, const std::string& plan) {
   const std::string latency = shortest(1e3 * kTypicalLatency.value) + " ms";
-  std::string words = "taken as free";
+  std::string words = "assumed to be free";
   if (!planned.late_replay) return words;
   const Plan& late = *planned.late_replay;
   words += "; with " + latency + " each " + plan + ' ' +

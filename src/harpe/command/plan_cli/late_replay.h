@@ -19,8 +19,8 @@ inline constexpr Seconds kTypicalLatency{0.01};
 std::optional<Plan> replayed_late(const Frontier& frontier, const Planned& planned);
 
 // Of `planned.late_replay`:
-/// Returns "taken as free; with 10 ms each this plan saves 12.96 %, not 13.73 %, and takes 1.20 %
-/// longer", or the known part of it.
+/// Returns "assumed to be free; with 10 ms each this plan saves 12.96 %, not 13.73 %, and
+/// takes 1.20 % longer", or the known part of it.
 /// \param plan  the words for the chosen plan: "this plan"
 std::string free_changes_words(const Planned& planned, const std::string& plan);
 /// Returns null if there is none.

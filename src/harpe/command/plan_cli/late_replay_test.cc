@@ -27,24 +27,28 @@ std::string words(double free, double late, double late_time = 10) {
 }
 
 TEST(LateReplay, SaysWhatIsLeft) {
-  EXPECT_EQ(words(862.7, 870.4), "taken as free; with 10 ms each it saves 12.96 %, not 13.73 %");
+  EXPECT_EQ(words(862.7, 870.4),
+            "assumed to be free; with 10 ms each it saves 12.96 %, not 13.73 %");
   EXPECT_EQ(
       words(862.7, 870.4, 10.12),
-      "taken as free; with 10 ms each it saves 12.96 %, not 13.73 %, and takes 1.20 % longer");
-  EXPECT_EQ(words(862.7, 862.701), "taken as free; with 10 ms each it saves 13.73 % all the same");
+      "assumed to be free; with 10 ms each it saves 12.96 %, not 13.73 %, and takes 1.20 % longer");
+  EXPECT_EQ(words(862.7, 862.701), "assumed to be free; with 10 ms each it still saves 13.73 %");
 }
 
 TEST(LateReplay, SaysWhatAPlanThatSavesNothingOrLosesDoes) {
-  EXPECT_EQ(words(862.7, 1000), "taken as free; with 10 ms each it saves nothing, not 13.73 %");
-  EXPECT_EQ(words(862.7, 1021),
-            "taken as free; with 10 ms each it needs 2.10 % more than all-max, not 13.73 % less");
-  EXPECT_EQ(words(1000, 1000), "taken as free; with 10 ms each it saves nothing");
+  EXPECT_EQ(words(862.7, 1000),
+            "assumed to be free; with 10 ms each it saves nothing, not 13.73 %");
+  EXPECT_EQ(
+      words(862.7, 1021),
+      "assumed to be free; with 10 ms each it needs 2.10 % more than all-max, not 13.73 % less");
+  EXPECT_EQ(words(1000, 1000), "assumed to be free; with 10 ms each it saves nothing");
   EXPECT_EQ(words(1000, 1021),
-            "taken as free; with 10 ms each it needs 2.10 % more than all-max, not as much as it");
-  EXPECT_EQ(words(1010, 1021),
-            "taken as free; with 10 ms each it needs 2.10 % more than all-max, not 1.00 % more");
+            "assumed to be free; with 10 ms each it needs 2.10 % more than all-max, not the same");
+  EXPECT_EQ(
+      words(1010, 1021),
+      "assumed to be free; with 10 ms each it needs 2.10 % more than all-max, not 1.00 % more");
   EXPECT_EQ(words(1021, 1021),
-            "taken as free; with 10 ms each it needs 2.10 % more than all-max all the same");
+            "assumed to be free; with 10 ms each it still needs 2.10 % more than all-max");
 }
 
 /// The replay of the plan for no slowdown.
@@ -98,7 +102,7 @@ TEST(LateReplay, IsNotMadeWhereNothingIsFree) {
   planned.chosen = frontier.all_max();
   planned.late_replay = replayed_late(frontier, planned);
   EXPECT_FALSE(planned.late_replay);
-  EXPECT_EQ(free_changes_words(planned, "it"), "taken as free");
+  EXPECT_EQ(free_changes_words(planned, "it"), "assumed to be free");
   EXPECT_TRUE(late_replay_json(planned).is_null());
 }
 

@@ -42,14 +42,14 @@ std::vector<ReportStep> next_steps(const PlanJob& job, const Planned& planned,
   std::vector<ReportStep> steps;
   if (plan.synthetic) {
     steps.push_back(
-        {"The figures above are a model's. Measure the profile of your own training "
-         "while it trains, without a server to set up:",
+        {"The figures above are from a model. Measure the profile of your own training while it "
+         "runs; you need not set up a server:",
          "harpe profile measure -- " + train});
   }
   steps.push_back(
-      {"Look first, with nothing set: work and waiting of each stage, slow GPUs, and the range of "
-       "what plans would save. It takes a server and no agent:",
-       "harpe serve    # in a terminal of its own\nexport HARPE_SERVER=http://127.0.0.1:7787 "
+      {"First observe, without setting clocks: work and waiting of each stage, slow GPUs, and the "
+       "range of possible savings. This needs a server, but no agent:",
+       "harpe serve    # in a separate terminal\nexport HARPE_SERVER=http://127.0.0.1:7787 "
        "HARPE_JOB=" +
            name + "\nHARPE_OBSERVE=1 " + train + "\nharpe job show " + name});
   const std::string objective = objective_command(job.objective, name);
@@ -58,8 +58,9 @@ std::vector<ReportStep> next_steps(const PlanJob& job, const Planned& planned,
        "this plan: the job measures its own profile and plans for it.",
        train + (objective.empty() ? "" : '\n' + objective) + "\nharpe job watch " + name});
   if (!planned.cluster && !command.empty()) {
-    steps.push_back({"What it is worth on a cluster, at its price and on its grid:",
-                     command + " --pipelines 16 --price '0.10 EUR/kWh' --carbon DE --pue 1.2"});
+    steps.push_back(
+        {"Compute the savings on a cluster, with its price of electricity and its grid:",
+         command + " --pipelines 16 --price '0.10 EUR/kWh' --carbon DE --pue 1.2"});
   }
   return steps;
 }
@@ -131,7 +132,7 @@ ReportInput report_input(const Frontier& frontier, const PlanJob& job, const Pla
   input.facts.emplace_back("Fastest possible", seconds_text(frontier.min_time().value));
   input.facts.emplace_back("Least energy at", seconds_text(frontier.least_energy_time().value));
   if (!latency_sentence(job.switch_latency).empty())
-    input.facts.emplace_back("Clock changes come", lateness_text(job.switch_latency));
+    input.facts.emplace_back("Clock changes are", lateness_text(job.switch_latency));
   if (!planned.free_switching && chosen.clock_changes() > 0)
     input.facts.emplace_back("Clock changes", free_changes_words(planned, "the chosen plan"));
   if (planned.free_switching) {
@@ -171,8 +172,7 @@ PageSource page_source(const Commands& commands, const std::filesystem::path& jo
   if (job.schedule_is_file) add(job.schedule);
   if (!job.switch_latency.table.empty()) add(job.switch_latency.table);
   if (job.cluster.carbon && !job.cluster.carbon->path.empty()) add(job.cluster.carbon->path);
-  source.inputs.emplace_back("all that the plans are made from",
-                             inputs_digest(frontier, planned.chosen));
+  source.inputs.emplace_back("all inputs of the plans", inputs_digest(frontier, planned.chosen));
   return source;
 }
 
@@ -219,7 +219,7 @@ std::vector<std::string> left_out(const Frontier& frontier, const PlanJob& job) 
   if (const int plans = plans_shown(frontier); !job.points && plans < kMostPlansShown) {
     sentences.push_back("report.html and frontier.json have " + std::to_string(plans) +
                         " plans along the frontier: --points " + std::to_string(kMostPlansShown) +
-                        " makes as many as of a smaller pipeline");
+                        " makes as many as for a smaller pipeline");
   }
   return sentences;
 }
@@ -247,7 +247,7 @@ Result<WrittenFiles> write_output_files(const std::filesystem::path& directory,
   for (const auto& [name, content] : files) {
     const std::filesystem::path path = directory / name;
     if (std::filesystem::is_directory(path, error)) {
-      return give_up(Error::io(path.string(), "is a directory, where a file should be written"));
+      return give_up(Error::io(path.string(), "is a directory, but a file must be written here"));
     }
     if (Status status = write_file(staging->path() / name, content); !status.ok()) {
       Error why = std::move(status).error();
@@ -271,7 +271,7 @@ Result<WrittenFiles> write_output_files(const std::filesystem::path& directory,
     std::filesystem::rename(earlier, aside, error);
     if (error)
       return Error::io(earlier.string(),
-                       "is of an earlier run and cannot be renamed: " + error.message());
+                       "belongs to an earlier run and cannot be renamed: " + error.message());
     done.kept_aside.emplace_back(earlier.string(), aside.string());
   }
   return done;
@@ -294,8 +294,8 @@ Status spare_inputs(const std::filesystem::path& directory, const PlanJob& job,
     for (const std::filesystem::path& input : inputs) {
       std::error_code no_file;
       if (!std::filesystem::equivalent(directory / name, input, no_file) || no_file) continue;
-      return Error::invalid("--out " + directory.string() + " would write over " + input.string() +
-                            ", which is read: choose another folder");
+      return Error::invalid("--out " + directory.string() + " would overwrite the input " +
+                            input.string() + ": choose another folder");
     }
   }
   return ok_status();

@@ -27,7 +27,7 @@ Result<KeptResult> write_files(const std::filesystem::path& out,
     return ok_status();
   });
   for (const auto& [from, to] : done.kept_aside) {
-    console.warn(from + " was of an earlier plan: it is kept as " + to);
+    console.warn(from + " belongs to an earlier plan: it is kept as " + to);
   }
   return kept;
 }
@@ -40,13 +40,13 @@ std::vector<std::string> notes_on(const PlanInputs& inputs, const Frontier& fron
   if (planned.search) notes.push_back(sentence_of(*planned.search));
   if (job.out && planned.chosen.runs_in_parts()) {
     notes.emplace_back(
-        "the plan runs instructions of the schedule as several, for which a plan for Zeus has no "
-        "place: freqs_pipeline_00000.py is left out");
+        "the plan splits instructions of the schedule, which a plan for Zeus cannot express: "
+        "freqs_pipeline_00000.py is not written");
   }
   if (job.out && planned.chosen.has_knobs()) {
     notes.emplace_back(
-        "the plan sets more than clocks, for which a plan for Zeus has no place: "
-        "freqs_pipeline_00000.py is left out");
+        "the plan sets more than clocks, which a plan for Zeus cannot express: "
+        "freqs_pipeline_00000.py is not written");
   }
   return notes;
 }

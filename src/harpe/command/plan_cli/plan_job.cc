@@ -110,7 +110,7 @@ Status set_objective(PlanJob& job, Values values, const ObjectiveOption& option)
   job.objective = HARPE_TRY(option.parse(is_switch ? std::string_view() : values.front()));
   if (job.objective.kind == Objective::Kind::kSlowdown && may_be_fraction(values.front())) {
     const double percent = 100 * job.objective.value;
-    job.warnings.push_back("slowdown " + std::string(trim(values.front())) + " is taken as " +
+    job.warnings.push_back("slowdown " + std::string(trim(values.front())) + " is read as " +
                            shortest(percent, 4) + " %; if it is a fraction, write " +
                            shortest(100 * percent, 4) + "%");
   }
@@ -331,7 +331,7 @@ void check_complete(const PlanJob& job, Error& error) {
     error.diagnostics.push_back({.message = "--micro-batches is missing"});
   }
   if (job.certificate && !job.out) {
-    error.diagnostics.push_back({.message = "--certificate needs --out, where it is written"});
+    error.diagnostics.push_back({.message = "--certificate needs --out, the folder for the file"});
   }
   if (!job.searches_on()) return;
   if (job.quick) {
@@ -341,7 +341,7 @@ void check_complete(const PlanJob& job, Error& error) {
   if (job.min_dwell > 0_s) {
     error.diagnostics.push_back(
         {.message = "--search-time and --search-windows are for plans without a minimum dwell: "
-                    "leave them away, or --min-dwell"});
+                    "omit them, or --min-dwell"});
   }
 }
 

@@ -117,7 +117,7 @@ TEST(PlanJob, WhatIsMissingIsNamedAllAtOnce) {
   ASSERT_FALSE(job.ok());
   EXPECT_THAT(diagnostics_of(job.error()),
               ElementsAre("--profile is missing", "--micro-batches is missing",
-                          "--certificate needs --out, where it is written"));
+                          "--certificate needs --out, the folder for the file"));
 }
 
 TEST(PlanJob, ALongerSearchIsForFullPlansWithoutADwell) {
@@ -196,7 +196,7 @@ TEST(PlanJob, WhatIsNoTomlOfAJobFileIsNamedLineByLine) {
           HasSubstr(":4:11: expected the end of the line"), HasSubstr(":5:11: expected ',' or ']'"),
           HasSubstr(":6:7: expected '='"), HasSubstr(":8:1: expected a key"),
           HasSubstr(":9:10: expected a value"), HasSubstr(":10:7: text over several lines is not"),
-          HasSubstr(":11:8: unknown escape"), HasSubstr(":12:8: this is no character"),
+          HasSubstr(":11:8: unknown escape"), HasSubstr(":12:8: this is not a valid character"),
           HasSubstr(":13:7: expected a number, true"), HasSubstr(":15:8: this list is not closed"),
           HasSubstr(":7:1: unknown key 'a'"), HasSubstr(":14:1: unknown key 'plan'")));
 }

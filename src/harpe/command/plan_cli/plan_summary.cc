@@ -79,7 +79,7 @@ std::string late_bound_text(const Planned& planned, const std::string& proof) {
   const Joules least = planned.tight_bound;
   const double cost = 100 * (least / planned.free_switching->iteration_energy - 1);
   const double gap = 100 * (planned.chosen.iteration_energy / least - 1);
-  return "No plan that ends as soon and whose clocks come so late needs less than " +
+  return "No plan that is as fast, with clocks as late, needs less than " +
          grouped(least.value, 1) +
          (cost >= 0.0005 ? " J, " + percent_text(cost, 3) + " above the plan with free switching; "
                          : " J; ") +
@@ -93,10 +93,10 @@ std::string client_text(const Frontier& frontier, const PlanJob& job) {
       plan::counted_latency(given, plan::ClockClient::kHarpe, frontier.profile());
   if (range_text(remaining) == range_text(given)) return "";
   if (job.client == plan::ClockClient::kHarpe)
-    return "Harpe's client asks ahead: the plan counts the " + range_text(remaining) +
-           " that remain (--client harpe)\n";
-  return "Harpe's client asks ahead, so that " + range_text(remaining) +
-         " remain: --client harpe plans for these\n";
+    return "Harpe's client requests clocks ahead: the plan counts the remaining " +
+           range_text(remaining) + " (--client harpe)\n";
+  return "Harpe's client requests clocks ahead, so that " + range_text(remaining) +
+         " remain: --client harpe plans with this latency\n";
 }
 
 /// Returns text such as "1.511 % more", with this number of decimals.
@@ -126,7 +126,7 @@ std::string free_switching_text(const Planned& planned) {
   if (changes == 0) return "";
   return grouped(changes, 0) + (changes == 1 ? " clock change " : " clock changes ") +
          free_changes_words(planned, "this plan") + "; " +
-         "--switch-latency 10ms plans for clocks that come late\n";
+         "--switch-latency 10ms plans for late clock changes\n";
 }
 
 /// Returns a sentence on the part of the gap that the bound causes; empty if it is small.
@@ -136,8 +136,8 @@ std::string tight_bound_text(const Planned& planned, const std::string& proof) {
   const double gap = 100 * chosen.gap();
   if (gap - tight_gap < 0.002) return "";
   return "Of the chosen plan's gap, " + percent_text(gap - tight_gap, 3) +
-         " lies in the bound, which mixes clocks as no plan can: none that ends as soon "
-         "needs less than " +
+         " is due to the bound, which mixes clocks as no plan can: no plan that is as fast needs "
+         "less than " +
          grouped(planned.tight_bound.value, 1) + " J; this one needs " +
          percent_text(tight_gap, 3) + " more (proof: " + proof + ")\n";
 }
@@ -179,9 +179,10 @@ std::string sentences(const Frontier& frontier, const PlanJob& job, const Planne
       "slowdown: against the fastest possible iteration; saving: against all-max (every clock at "
       "its maximum); gap: proven distance to the least energy possible at that time\n";
   if (job.objective.is_straggler()) {
-    text += "All of them wait for the straggler, in time and energy\n";
+    text += "All of these plans wait for the straggler; time and energy include this\n";
   } else if (planned.all_max.iteration_time > frontier.min_time() * (1 + kShownSlowdown)) {
-    text += "all-max is no fastest plan: some instructions are faster below their highest clock\n";
+    text +=
+        "all-max is not the fastest plan: some instructions are faster below their highest clock\n";
   }
   text += rivals_text(frontier, planned);
   const std::string lateness = latency_sentence(job.switch_latency);
@@ -221,7 +222,8 @@ std::string summary_text(const Frontier& frontier, const PlanJob& job, const Pla
   }
   if (planned.cluster) {
     std::string bill = cluster_text(*planned.cluster, cluster_costs(planned));
-    if (job.objective.is_straggler()) bill += "The straggler is counted like the others.\n";
+    if (job.objective.is_straggler())
+      bill += "The straggler is counted like the other pipelines.\n";
     text += '\n' + wrapped_lines(bill, kTextColumns);
   }
   return text;

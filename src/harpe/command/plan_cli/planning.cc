@@ -31,7 +31,7 @@ Result<Schedule> read_job_schedule(const PlanJob& job, int profile_stages) {
     const auto expect = [&](const std::optional<int>& wanted, int found, const std::string& what) {
       if (!wanted || *wanted == found) return;
       diagnostics.add("has " + std::to_string(found) + " " + what + ", but " +
-                      std::to_string(*wanted) + " were asked for");
+                      std::to_string(*wanted) + " were requested");
     };
     expect(job.stages, schedule->stages, "stages");
     expect(job.micro_batches, schedule->micro_batches, "micro-batches");
@@ -98,7 +98,7 @@ void LongPlanSearch::end() {
 }
 
 std::string sentence_of(const SearchOutcome& outcome) {
-  std::string text = "the search went on for " + fixed(outcome.seconds, 1) + " s";
+  std::string text = "the search ran for " + fixed(outcome.seconds, 1) + " s";
   if (outcome.is_interrupted) text += ", until it was interrupted";
   return text + ": gap to the bound at the deadline " + fixed(100 * outcome.gap_before, 3) +
          " -> " + fixed(100 * outcome.gap, 3) + " %; --search-windows " +
@@ -234,9 +234,8 @@ Result<Profile> fitting_profile(const PlanJob& job, const Schedule& schedule,
   };
   if (plan::has_weight_rows(schedule, fitting) && std::ranges::none_of(schedule.lists, splits)) {
     premises.emplace_back(
-        "each full backward runs as backward and weight, by the profile's rows, each with a clock "
-        "of "
-        "its own");
+        "each full backward runs as backward and weight, by the profile's rows, each with its own "
+        "clock");
   }
   return fitting;
 }

@@ -135,8 +135,7 @@ class Comparison {
   void compare_latency(const Certificate* certificate) {
     if (!is_given("switch-latency")) return;
     if (certificate == nullptr) {
-      found_.emplace_back(
-          "a plan does not state the switch latency it holds for: give its --certificate, too");
+      found_.emplace_back("a plan does not state its switch latency: give its --certificate, too");
       return;
     }
     const LatencyByClock proven = certificate->latency.value_or(LatencyByClock());
@@ -197,7 +196,7 @@ std::string premises_text(const Plan& plan, const Certificate* certificate,
                                                       : std::string("0 s (clocks change at once)"));
   if (found.taken_from_plan > 0) {
     text += ";\n  " + counted(found.taken_from_plan, "fixed-time instruction") +
-            " without rows in the profile, whose time and energy are the plan's word";
+            " without rows in the profile, whose time and energy are from the plan, unchecked";
   }
   return text + "\n";
 }

@@ -72,19 +72,19 @@ std::string check_text(const Profile& profile, const ProfileCheck& check, bool i
   for (const std::string& note : check.notes) remarks += wrapped_text(note, kTextColumns);
   return synthetic_line(profile.is_synthetic(), coloured) + std::to_string(profile.stages()) +
          " stages, " + std::to_string(profile.entries().size()) + " instructions\n" +
-         (!looks_right ? "Some of it looks wrong: see below the table.\n"
-          : in_doubt   ? "Its units look wrong, nothing else.\n"
+         (!looks_right ? "Some values look wrong: see below the table.\n"
+          : in_doubt   ? "The units look wrong, nothing else.\n"
                        : "Nothing looks wrong.\n") +
          "\n" + table.text(coloured, kTextColumns) + "\n" + remarks +
-         "Pareto: clocks that no other beats in time and energy; plans are made of these.\n"
+         "Pareto: clocks that no other beats in time and energy; plans use these.\n"
          "Hull: those of them on the lower convex curve.\n"
          "Fastest, thriftiest: the clocks that take the least time and energy, MHz.\n"
          "Noise: of times (s) and of energies (J).\n" +
          wrapped_text(
-             blocking ? "Energies are compared less what a GPU draws that waits for as long "
-                        "(--blocking-power): what is slower gains."
-                      : "Energies are compared as they are: --blocking-power takes off what a GPU "
-                        "draws that waits for as long.",
+             blocking ? "Energies are compared after subtracting the energy of a GPU that waits "
+                        "for the same time (--blocking-power), which favours slower clocks."
+                      : "Energies are compared as they are: --blocking-power subtracts the energy "
+                        "of a GPU that waits for the same time.",
              kTextColumns);
 }
 

@@ -172,7 +172,7 @@ Result<Schedule> load(const ScheduleArguments& arguments, Console& console) {
   if (!is_file)
     return make_schedule(arguments.source, {});  // its error suggests the nearest generator
   if (arguments.stages || arguments.micro_batches || arguments.chunks) {
-    return Error::invalid("--stages, --micro-batches and --chunks are for schedules by name; " +
+    return Error::invalid("--stages, --micro-batches and --chunks are for named schedules; " +
                           in_quotes(arguments.source) + " is a file");
   }
   return given_schedule(arguments.source, arguments.dialect, arguments.copies);

@@ -58,8 +58,8 @@ Status spare_measured(const std::filesystem::path& out) {
   const Result<Profile> there = read_profile(out);
   if (there.ok() && there->is_synthetic()) return ok_status();
   return Error::invalid(out.string() +
-                        " is there and is no synthetic profile: it stays as it is; --out names "
-                        "another file");
+                        " exists and is not a synthetic profile, so it is not overwritten; give "
+                        "another file with --out");
 }
 
 Result<Outcome> run_synth(SynthArguments arguments, Console& console) {

@@ -75,9 +75,8 @@ Result<Schedule> read_given_schedule(const VerifyArguments& arguments, const Pla
   if (job.schedule_is_file) return given_schedule(job.schedule);
   const auto is_of_plan = [&](const ScheduleGenerator& g) { return g.name == plan.schedule; };
   if (std::ranges::any_of(schedule_generators(), is_of_plan)) return plan::named_schedule(plan);
-  Error error =
-      Error::invalid("it follows " + in_quotes(plan.schedule) +
-                     ", which is no schedule known by name: give its file with --schedule");
+  Error error = Error::invalid("its schedule " + in_quotes(plan.schedule) +
+                               " is not known by name: give its file with --schedule");
   error.diagnostics[0].file = arguments.plan;
   return error;
 }
@@ -159,10 +158,10 @@ Outcome accepted(const VerifyArguments& arguments, const VerifyInputs& inputs,
   const std::string proven =
       gap && !std::isfinite(*gap) ? "the certificate proves nothing: its bound is " +
                                         grouped(found.proven_bound->value, 1) + " J\n"
-      : gap ? "the certificate proves that no plan ending by then needs less than " +
+      : gap ? "the certificate proves that no plan that is as fast needs less than " +
                   grouped(found.proven_bound->value, 1) + " J; this one needs " + percent(*gap) +
                   " more\n"
-            : "no certificate given: the plan's lower bound is its own word" +
+            : "no certificate given: the plan's lower bound is only its claim" +
                   certificate_beside(plan_file(arguments.plan)) + "\n";
   text += wrapped_lines(proven, kTextColumns);
   return {.text = text, .json = json_text(document)};
@@ -178,8 +177,8 @@ Result<Outcome> run_verify(const VerifyArguments& arguments, Console& console) {
   if (arguments.max_gap && found.diagnostics.empty()) {
     const std::optional<double> gap = found.proven_gap();  // a certificate was given
     if (!gap || 100 * *gap > *arguments.max_gap) {
-      found.diagnostics.push_back("the gap to what is proven is " + percent(gap.value_or(1)) +
-                                  ", over " + shortest(*arguments.max_gap) + " %");
+      found.diagnostics.push_back("the gap to the proven bound is " + percent(gap.value_or(1)) +
+                                  ", above " + shortest(*arguments.max_gap) + " %");
     }
   }
   if (found.diagnostics.empty()) return accepted(arguments, inputs, found, console);

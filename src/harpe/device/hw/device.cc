@@ -57,13 +57,13 @@ Result<std::vector<Megahertz>> Gpu::supported_clocks(ClockDomain /*domain*/) {
   return not_supported("listing its clocks");
 }
 Result<std::optional<ClockRange>> Gpu::locked_clocks(ClockDomain /*domain*/) {
-  return not_supported("telling how its clocks are locked");
+  return not_supported("reading its clock lock");
 }
 Result<Watts> Gpu::power_limit() {
   return not_supported("a power limit");
 }
 Result<Watts> Gpu::enforced_power_limit() {
-  return not_supported("telling its enforced power limit");
+  return not_supported("reading its enforced power limit");
 }
 Result<PowerLimitRange> Gpu::power_limit_range() {
   return not_supported("a power limit");
@@ -78,10 +78,10 @@ Result<MemoryUse> Gpu::memory() {
   return not_supported("reading how much of its memory is used");
 }
 Result<EventReasons> Gpu::event_reasons() {
-  return not_supported("telling why its clock is low");
+  return not_supported("reading why its clock is low");
 }
 Result<std::vector<std::int64_t>> Gpu::processes() {
-  return not_supported("telling which processes use it");
+  return not_supported("listing its processes");
 }
 Result<bool> Gpu::persistence_mode() {
   return not_supported("persistence mode");
@@ -92,8 +92,8 @@ Status Gpu::may_set() const {
       ErrorCode::kNotSupported,
       identity().name + " (GPU " + std::to_string(identity().index) +
           ") is divided into MIG instances, which share its clocks, its power and its power limit "
-          "and have none of their own: setting any of them would change all instances; disable "
-          "MIG mode first");
+          "and have no separate ones: a change would affect all instances; disable MIG mode "
+          "first");
 }
 Status Gpu::set_locked_clocks(ClockDomain /*domain*/, ClockRange /*range*/) {
   return not_supported("locking its clocks");

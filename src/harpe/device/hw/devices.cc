@@ -50,10 +50,11 @@ Status add_simulation(const fs::path& file, Devices& devices) {
   std::shared_ptr<Simulation> simulation = HARPE_TRY(Simulation::open(file));
   for (int i = 0; i < simulation->gpus(); ++i) devices.gpus.push_back(simulation->gpu(i));
   devices.cpus = simulation->cpus();
-  devices.backends.push_back({.name = "sim",
-                              .available = true,
-                              .detail = "simulated GPUs of " + file.string() +
-                                        " in place of real ones: no figure of theirs is measured"});
+  devices.backends.push_back(
+      {.name = "sim",
+       .available = true,
+       .detail = "simulated GPUs of " + file.string() +
+                 " instead of real ones: their values are simulated, not measured"});
   return ok_status();
 }
 

@@ -62,11 +62,11 @@ class Selection {
       std::string why;
       const GpuIdentity* gpu = find(entry, why);
       if (gpu == nullptr) {
-        note(in_quotes(entry) + " " + why + "; it and what follows are left out");
+        note(in_quotes(entry) + " " + why + "; it and all later entries are ignored");
         return chosen;
       }
       if (std::ranges::find(chosen, gpu) != chosen.end()) {
-        note("names GPU " + std::to_string(gpu->index) + " twice, which leaves none");
+        note("names GPU " + std::to_string(gpu->index) + " twice, so no GPU is selected");
         return std::vector<const GpuIdentity*>{};
       }
       chosen.push_back(gpu);
@@ -81,30 +81,29 @@ class Selection {
     if (by_uuid_) {
       const std::string wanted = lower(entry);
       const GpuIdentity* found = nullptr;
-      if (!entry.starts_with("GPU-")) return why = "is no UUID like those before it", nullptr;
+      if (!entry.starts_with("GPU-")) return why = "is not a UUID like the first entry", nullptr;
       for (const GpuIdentity* gpu : gpus_) {
         if (!lower(gpu->uuid).starts_with(wanted)) continue;
-        if (found != nullptr) return why = "begins the UUID of several GPUs", nullptr;
+        if (found != nullptr) return why = "matches the UUIDs of several GPUs", nullptr;
         found = gpu;
       }
-      if (found == nullptr) why = "begins the UUID of no GPU here";
+      if (found == nullptr) why = "matches no GPU of this machine";
       return found;
     }
     const auto ordinal = ordinal_of(entry);
-    if (!ordinal) return why = "is no ordinal", nullptr;
+    if (!ordinal) return why = "is not an ordinal", nullptr;
     if (*ordinal >= 0 && *ordinal < static_cast<std::int64_t>(gpus_.size())) {
       return gpus_[static_cast<std::size_t>(*ordinal)];
     }
-    why = *ordinal < 0 ? "ends the list" : "is no GPU here";
+    why = *ordinal < 0 ? "ends the list" : "is not a GPU of this machine";
     return nullptr;
   }
 
   Error mig_refusal(std::string_view entry) const {
     return Error::of(ErrorCode::kNotSupported,
                      std::string(variable_) + " names the MIG instance " + in_quotes(entry, 80) +
-                         ": an instance has no clock, power or energy counter of its own, only "
-                         "the whole GPU has; name that GPU (--gpus) to measure all its instances "
-                         "together");
+                         ": only the whole GPU has a clock, a power sensor and an energy counter; "
+                         "name that GPU (--gpus) to measure all its instances together");
   }
 
   void note(const std::string& text) {
@@ -147,7 +146,7 @@ Status add_nvidia(std::vector<const GpuIdentity*> gpus, const VisibilityVariable
   if (is_estimate && !gpus.empty()) {
     result.notes.emplace_back(
         "the GPUs differ and CUDA's order of them is not published: sorted by cores times highest "
-        "clock; CUDA_DEVICE_ORDER=PCI_BUS_ID, or UUIDs in CUDA_VISIBLE_DEVICES, make it certain");
+        "clock; to be certain, set CUDA_DEVICE_ORDER=PCI_BUS_ID, or UUIDs in CUDA_VISIBLE_DEVICES");
   }
   for (const GpuIdentity* gpu : gpus) {
     result.gpus.push_back(gpu->index);
@@ -218,11 +217,12 @@ std::optional<unsigned> parse_hexadecimal(std::string_view text, std::size_t mos
   return value;
 }
 
-/// Returns the GPUs of this node for messages: "here are GPUs 0 to 7".
+/// Returns the GPUs of this node for messages: "this machine has GPUs 0 to 7".
 std::string what_is_here(const std::vector<GpuIdentity>& gpus) {
-  if (gpus.empty()) return "there is no GPU here (harpe devices says why)";
-  if (gpus.size() == 1) return "here is GPU 0 only";
-  return "here are GPUs 0 to " + std::to_string(gpus.size() - 1) + " (harpe devices lists them)";
+  if (gpus.empty()) return "there is no GPU here (harpe devices shows why)";
+  if (gpus.size() == 1) return "this machine has GPU 0 only";
+  return "this machine has GPUs 0 to " + std::to_string(gpus.size() - 1) +
+         " (harpe devices lists them)";
 }
 
 class Chooser {
@@ -247,17 +247,19 @@ class Chooser {
       if (named) found.push_back(gpu.index);
     }
     if (found.size() == 1) return take(found.front());
-    if (found.size() > 1) return wrong(entry, "begins the UUID of several GPUs");
+    if (found.size() > 1) return wrong(entry, "matches the UUIDs of several GPUs");
     if (uuid.starts_with("mig-")) {
       mig_ = true;
-      return wrong(entry,
-                   "is a MIG instance, which has no clock, power or energy counter of its own: "
-                   "name the whole GPU");
+      return wrong(
+          entry,
+          "is a MIG instance, which has no separate clock, power sensor or energy counter: "
+          "name the whole GPU");
     }
     if (!pci.empty() || uuid.starts_with("gpu-")) return unknown(entry);
-    wrong(entry,
-          "is no GPU: expected an index (0), a range (0-3), the beginning of a UUID (GPU-7a5e), a "
-          "PCI address (65:00.0) or all");
+    wrong(
+        entry,
+        "is not a GPU: expected an index (0), a range (0-3), the beginning of a UUID (GPU-7a5e), a "
+        "PCI address (65:00.0) or all");
   }
 
   Result<GpuChoice> finish() {

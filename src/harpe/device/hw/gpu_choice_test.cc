@@ -67,12 +67,12 @@ TEST(GpuChoice, WithoutTextMeansWhatAProgramWouldUse) {
 
 TEST(GpuChoice, NamesWhatIsWrongAndWhatIsHere) {
   EXPECT_EQ(refused("6").code, ErrorCode::kNotFound);
-  EXPECT_THAT(refused("6").text(), HasSubstr("no GPU '6'; here are GPUs 0 to 5"));
+  EXPECT_THAT(refused("6").text(), HasSubstr("no GPU '6'; this machine has GPUs 0 to 5"));
   EXPECT_EQ(refused("0-6").code, ErrorCode::kNotFound);
   EXPECT_EQ(refused("GPU-99").code, ErrorCode::kNotFound);
   EXPECT_EQ(refused("77:00.0").code, ErrorCode::kNotFound);
   EXPECT_EQ(refused("3-1").code, ErrorCode::kInvalidInput);
-  EXPECT_THAT(refused("GPU-7a5e").text(), HasSubstr("begins the UUID of several GPUs"));
+  EXPECT_THAT(refused("GPU-7a5e").text(), HasSubstr("matches the UUIDs of several GPUs"));
   EXPECT_EQ(refused("MIG-12").code, ErrorCode::kNotSupported);
   for (const char* text : {"x", "-1", "1-", "1--2", "0,,1", ",", "0x1", "1.5", "gpu", "1e0",
                            "99999999999999999999", "65:00.9", "65:20.0", "1:2:3:4"}) {

@@ -93,10 +93,11 @@ TEST(CudaVisibleDevices, WhatCutsTheListIsSaid) {
     const auto visible = visible_gpus(three_equal(), {.cuda_visible_devices = list});
     return visible->notes.empty() ? "" : visible->notes.front();
   };
-  EXPECT_THAT(note("0,7,1"), HasSubstr("'7' is no GPU here; it and what follows are left out"));
+  EXPECT_THAT(note("0,7,1"),
+              HasSubstr("'7' is not a GPU of this machine; it and all later entries are ignored"));
   EXPECT_THAT(note("0,-1,1"), HasSubstr("'-1' ends the list"));
-  EXPECT_THAT(note("GPU-a"), HasSubstr("begins the UUID of several GPUs"));
-  EXPECT_THAT(note("1,1"), HasSubstr("names GPU 1 twice, which leaves none"));
+  EXPECT_THAT(note("GPU-a"), HasSubstr("matches the UUIDs of several GPUs"));
+  EXPECT_THAT(note("1,1"), HasSubstr("names GPU 1 twice, so no GPU is selected"));
   EXPECT_EQ(note("1,0"), "");
 }
 
@@ -106,7 +107,7 @@ TEST(CudaVisibleDevices, AMigInstanceIsRefusedWithTheReason) {
     const auto visible = visible_gpus(three_equal(), {.cuda_visible_devices = list});
     ASSERT_FALSE(visible.ok()) << list;
     EXPECT_EQ(visible.error().code, ErrorCode::kNotSupported);
-    EXPECT_THAT(visible.error().text(), HasSubstr("no clock, power or energy counter of its own"));
+    EXPECT_THAT(visible.error().text(), HasSubstr("only the whole GPU has a clock"));
   }
   // After an entry of another kind, CUDA does not reach the MIG entry.
   EXPECT_THAT(cuda("0,MIG-1", three_equal()), ElementsAre(0));

@@ -121,7 +121,7 @@ void GpuChannel::read(Clock& clock, bool edge) {
   if (!has_counter_ && !has_instant_ && !has_average_) {
     const MutexLock lock(mutex_);
     error_ = Error::of(ErrorCode::kNotSupported,
-                       "this GPU tells neither energy nor power; a newer driver may");
+                       "this GPU reports neither energy nor power; a newer driver may");
     return;
   }
   if ((has_instant_ || has_average_) && !read_power(clock)) return;

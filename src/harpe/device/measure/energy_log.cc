@@ -66,7 +66,7 @@ Status EnergyLog::append(const WindowEnergy& window) {
     const std::string before = HARPE_TRY(read_file(path_));
     if (!before.starts_with(heading)) {
       return Error::io(path_.string(),
-                       "has columns of other devices; give another file, or move this one away");
+                       "has the columns of other devices; name another file, or move this one");
     }
     if (!before.ends_with('\n')) text = "\n" + text;  // the last row was cut short
   } else {

@@ -71,7 +71,7 @@ TEST_F(Log, OtherDevicesAreNotMixedIn) {
   other.devices.pop_back();
   const Status status = EnergyLog(path_).append(other);
   ASSERT_FALSE(status.ok());
-  EXPECT_THAT(status.error().text(), HasSubstr("give another file"));
+  EXPECT_THAT(status.error().text(), HasSubstr("name another file"));
 }
 
 TEST_F(Log, ADeviceThatToldNothingHasEmptyCells) {

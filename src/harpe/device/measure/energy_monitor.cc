@@ -87,7 +87,7 @@ class Monitor final : public EnergyMonitor {
         if (!restart || !found->second.ready) {
           return Error::of(ErrorCode::kConflict,
                            "window " + in_quotes(name) +
-                               " is open already; end or cancel it first, or restart it");
+                               " is already open; end or cancel it first, or restart it");
         }
         replaced = found->second.id;
       }

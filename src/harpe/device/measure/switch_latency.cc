@@ -195,7 +195,8 @@ Status check(Gpu& gpu, const SwitchLatencyOptions& options) {
     if (supported->empty() || std::ranges::find(*supported, clock) != supported->end()) continue;
     const auto nearest = std::ranges::min_element(
         *supported, {}, [&](Megahertz other) { return std::abs(other.value - clock.value); });
-    diagnostics.add(std::to_string(clock.value) + " MHz is no clock of this GPU; the nearest is " +
+    diagnostics.add(std::to_string(clock.value) +
+                    " MHz is not a clock of this GPU; the nearest is " +
                     std::to_string(nearest->value) + " MHz");
   }
   if (!diagnostics.empty()) return Error::invalid(std::move(diagnostics));

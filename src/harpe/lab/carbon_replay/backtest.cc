@@ -163,11 +163,11 @@ class Backtest {
 Status check(const carbon::IntensitySeries& series, const BacktestOptions& options) {
   const auto minutes = series.step / carbon::whole_minutes(1);
   if (minutes < 15 || minutes > 360) {
-    return Error::invalid("forecasts are made of intervals of 15 min to 6 h, not " +
+    return Error::invalid("forecasts need intervals of 15 min to 6 h, not " +
                           std::to_string(minutes) + " min");
   }
   if (series.size() < 2 * series.slots_per_day()) {
-    return Error::invalid("a backtest needs two days of values at least");
+    return Error::invalid("a backtest needs at least two days of values");
   }
   if (options.horizons.empty() || options.issue_every < 1 || options.issue_every > 24) {
     return Error::invalid("a backtest needs a horizon, and a forecast every 1 to 24 hours");
@@ -175,7 +175,7 @@ Status check(const carbon::IntensitySeries& series, const BacktestOptions& optio
   for (const int hours : options.horizons) {
     if (hours < 1 || hours > kFarthestHorizon || hours * 60 % minutes != 0) {
       return Error::invalid("a horizon of " + std::to_string(hours) +
-                            " h cannot be: expected 1 to 96 h in whole intervals");
+                            " h is not possible: expected 1 to 96 h in whole intervals");
     }
   }
   return ok_status();
@@ -194,8 +194,8 @@ Result<BacktestResult> backtest(const carbon::IntensitySeries& series,
   if (exogenous != nullptr) {
     for (const auto& column : exogenous->columns) {
       if (column.values.size() != both.size()) {
-        return Error::invalid("the exogenous values " + column.name +
-                              " are not as many as the intensities");
+        return Error::invalid("the number of exogenous values " + column.name +
+                              " is not the number of intensities");
       }
     }
   }

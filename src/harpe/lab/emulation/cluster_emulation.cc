@@ -127,16 +127,16 @@ Status check(const EmulationTerms& terms) {
   };
   const auto is_time = [](Seconds time) { return time >= Seconds{0} && time < Seconds{1e12}; };
   expect(terms.iterations >= 1 && terms.iterations <= kMostIterations,
-         "a training has from 1 to " + grouped(kMostIterations, 0) + " iterations");
+         "a training must have from 1 to " + grouped(kMostIterations, 0) + " iterations");
   expect(is_time(terms.time), "the time of a training must be from 0 to 10^12 s");
   expect(terms.checkpoints.every >= 0 && is_time(terms.checkpoints.time),
          "checkpoints need a number of iterations from 0 and a time from 0 to 10^12 s");
   expect(is_time(terms.failures.mean_between) && is_time(terms.failures.restart),
-         "the time between failures and that of a restart must be from 0 to 10^12 s");
+         "the time between failures and the time of a restart must be from 0 to 10^12 s");
   expect(terms.failures.mean_between == Seconds{0} || terms.checkpoints.every > 0,
-         "failures need checkpoints, or the training never ends");
+         "failures need checkpoints, otherwise the training never ends");
   expect(terms.reaction >= 0 && terms.reaction <= 1000,
-         "a straggler counts after 0 to 1000 iterations");
+         "a straggler must count after 0 to 1000 iterations");
   if (!diagnostics.empty()) return Error::invalid(std::move(diagnostics));
   return ok_status();
 }

@@ -23,7 +23,7 @@ Result<EmulatedCluster> EmulatedCluster::make(const ClusterShape& shape,
     if (!holds) diagnostics.add(what);
   };
   expect(shape.pipelines >= 1 && shape.gpus_per_stage >= 1 && shape.gpus_per_node >= 1,
-         "a cluster has at least one pipeline, one GPU a stage and one GPU a node");
+         "a cluster needs at least one pipeline, one GPU per stage and one GPU per node");
   expect(shape.noise >= 0 && shape.noise <= EmulatedPipeline::kMostNoise,
          "noise must be from 0 to " + shortest(100 * EmulatedPipeline::kMostNoise) + " %");
   expect(shape.power_spread >= 0 && shape.power_spread <= EmulatedPipeline::kMostNoise,

@@ -45,7 +45,7 @@ EmulatedPipeline::EmulatedPipeline(const Pipeline& pipeline, const Profile& prof
       latency_(std::move(switch_latency)),
       is_late_(latency_.longest() > Seconds{0}) {
   HARPE_CHECK(blocking_power_.size() == pipeline.schedule().lists.size(),
-              "a pipeline has one blocking power a stage");
+              "a pipeline has one blocking power per stage");
   std::map<std::tuple<int, int, InstructionKind>, std::size_t> known;
   for (const PipelineNode& node : pipeline.nodes()) {
     if (node.stage < 0) {
@@ -106,8 +106,8 @@ Result<std::size_t> EmulatedPipeline::add(const plan::TablePlan& plan) {
   for (std::size_t stage = 0; stage < stages(); ++stage) {
     const std::size_t count = first_of_stage_[stage + 1] - first_of_stage_[stage];
     if (stage >= plan.clocks.size() || plan.clocks[stage].size() != count) {
-      return Error::invalid("a plan of another pipeline: it has no " + std::to_string(count) +
-                            " clocks for stage " + std::to_string(stage));
+      return Error::invalid("the plan is of another pipeline: it does not have " +
+                            std::to_string(count) + " clocks for stage " + std::to_string(stage));
     }
     for (std::size_t i = 0; i < count; ++i) {
       const InstructionSetting setting = plan.setting(stage, i);

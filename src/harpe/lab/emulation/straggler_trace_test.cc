@@ -56,7 +56,7 @@ TEST(StragglerTrace, NamesTheLineOfEverythingThatIsWrong) {
       parse_straggler_trace("pipeline,begin_s,end_s,slowdown,slowdown\n0,0,1,1.2,1.3\n", "t")
           .error()
           .text(),
-      HasSubstr("the column slowdown is there twice"));
+      HasSubstr("the column slowdown is given twice"));
 }
 
 TEST(StragglerTrace, MustFitTheCluster) {

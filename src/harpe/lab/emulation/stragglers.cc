@@ -59,10 +59,10 @@ void check_order(const StragglerTrace& trace, Diagnostics& diagnostics) {
                           shortest(before.end) + unit);
     } else {
       diagnostics.add(state.line, 0,
-                      "a gap: nothing says how slow " + pipeline + " is from " +
+                      "a gap: the slowdown of " + pipeline + " is unknown from " +
                           shortest(before.end) + unit + " (line " + std::to_string(before.line) +
                           ") to " + shortest(state.begin) + unit +
-                          "; a row with slowdown 1 says that it is healthy");
+                          "; a row with slowdown 1 states that it is healthy");
     }
   }
 }
@@ -74,8 +74,8 @@ Status check_stragglers(const StragglerTerms& terms, int pipelines, const std::s
   for (const StragglerTrace::State& state : terms.trace.states) {
     if (state.pipeline < pipelines) continue;
     diagnostics.add(state.line, 0,
-                    "there is no pipeline " + std::to_string(state.pipeline) + ": " +
-                        pipelines_words(pipelines));
+                    "pipeline " + std::to_string(state.pipeline) +
+                        " does not exist: " + pipelines_words(pipelines));
   }
   if (!diagnostics.empty()) return Error::invalid(std::move(diagnostics));
   for (const RecurringStraggler& one : terms.recurring) {
@@ -89,8 +89,8 @@ Status check_stragglers(const StragglerTerms& terms, int pipelines, const std::s
                             std::to_string(one.held_to.value) + " MHz");
     }
     if (one.pipeline && (*one.pipeline < 0 || *one.pipeline >= pipelines)) {
-      return Error::invalid("there is no pipeline " + std::to_string(*one.pipeline) + ": " +
-                            pipelines_words(pipelines));
+      return Error::invalid("pipeline " + std::to_string(*one.pipeline) +
+                            " does not exist: " + pipelines_words(pipelines));
     }
     const bool is_time = one.between >= Seconds{0} && one.lasts >= Seconds{0};
     if (!is_time || (one.between > Seconds{0}) != (one.lasts > Seconds{0})) {

@@ -230,7 +230,7 @@ Result<std::vector<ReproducedTable>> tables_of(const Sosp24Artifact& artifact,
     const bool is_known = known != std::end(kPublishedGpus);
     if (!is_known && !options.blocking_power) {
       diagnostics.add("the blocking power of " + workload.gpu +
-                      " was not published: --blocking-power WATTS says it");
+                      " was not published: give --blocking-power WATTS");
       continue;
     }
     const Watts blocking = is_known ? known->blocking_power : *options.blocking_power;

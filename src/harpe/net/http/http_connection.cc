@@ -100,7 +100,7 @@ HttpResponse RequestForm::failure(int status, const std::string& why) const {
 }
 
 HttpResponse RequestForm::busy(const std::string& why) const {
-  HttpResponse response = failure(503, why + "; try again in some seconds");
+  HttpResponse response = failure(503, why + "; try again in a few seconds");
   response.headers.emplace_back("Retry-After", "5");
   return response;
 }
@@ -294,8 +294,8 @@ void Connection::too_slow() {
   if (!reader_.asked()) return close();
   const bool in_body = reader_.in_body();
   reader_.reset();
-  respond(text_response(408, in_body ? "the body did not come in time\n"
-                                     : "the header did not come in time\n"),
+  respond(text_response(408, in_body ? "the body did not arrive in time\n"
+                                     : "the header did not arrive in time\n"),
           11, false);
 }
 

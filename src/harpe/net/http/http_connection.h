@@ -125,7 +125,7 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   /// Bytes read before other connections are served.
   static constexpr std::size_t kInARow = 1024 * 1024;
   static constexpr const char* kTooManyBytes =
-      "the server holds as many bytes of requests and responses as it may";
+      "the server has reached its limit of bytes in requests and responses";
 
   void arm(Deadline::Clock::time_point time, Late late);
   /// Continues in the current stage: the socket may be readable or writable.

@@ -259,7 +259,7 @@ class Exchange final : public std::enable_shared_from_this<Exchange> {
     const auto is_beyond = [](const auto& one) { return !one.endpoint().address().is_loopback(); };
     if (guarded_ && std::any_of(found.begin(), found.end(), is_beyond)) {
       return fail(
-          "a token is handed on over https:// or to a loopback address only: give that "
+          "a token is forwarded over https:// or to a loopback address only: give that "
           "server --tls-certificate and --tls-key, or --peer-url https://...");
     }
     asio::async_connect(socket_, found,
@@ -348,7 +348,7 @@ class Exchange final : public std::enable_shared_from_this<Exchange> {
           return false;
         case HttpResponseReader::State::kNeedMore:
           if (share_.hold(reader_->held())) return true;
-          fail("too many large responses are under way");
+          fail("too many large responses are in progress");
           return false;
         case HttpResponseReader::State::kDone:
           finish(bytes.empty() && reader_->keep_alive());
@@ -432,7 +432,7 @@ Result<HttpForwarder> HttpForwarder::create(ServerLoop& loop, const Options& opt
   // A given file is read at once, so that the operator sees its errors at start.
   if (!options.trusted.empty()) {
     if (const error_code error = state->load_certificates()) {
-      return Error::io(options.trusted, "is no PEM of certificates: " + error.message());
+      return Error::io(options.trusted, "is not a PEM file of certificates: " + error.message());
     }
   }
   return HttpForwarder(std::move(state));
@@ -450,7 +450,7 @@ void HttpForwarder::forward(const std::string& url, const HttpRequest& request, 
   std::optional<Target> target = target_of(url);
   if (!target) {
     return answered(Error::of(ErrorCode::kUnavailable,
-                              "another server says that it is at '" + url +
+                              "another server gives its URL as '" + url +
                                   "', which is neither http://HOST:PORT nor https://HOST:PORT"));
   }
   std::make_shared<Exchange>(state_, url, *std::move(target), request, std::move(answered))

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::string_view kBlanks = " \t";
 constexpr std::size_t kLineEnd = 2;  // bytes
-constexpr const char* kChunkTooLong = "malformed HTTP: a chunk is longer than it says";
+constexpr const char* kChunkTooLong = "malformed HTTP: a chunk is longer than its declared size";
 
 char lowered(char c) {
   return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
@@ -164,11 +164,11 @@ LineReader::State LineReader::read(std::string_view& bytes, std::size_t most) {
 
 std::optional<HttpError> MessageFraming::add(const FieldLine& field) {
   if (is_same_word(field.name, "content-length")) {
-    if (length_) return error(400, "Content-Length is there twice");
+    if (length_) return error(400, "Content-Length is given twice");
     length_ = parse_length(field.value);
-    if (!length_) return error(400, "Content-Length is no number");
+    if (!length_) return error(400, "Content-Length is not a number");
   } else if (is_same_word(field.name, "transfer-encoding")) {
-    if (chunked_) return error(400, "Transfer-Encoding is there twice");
+    if (chunked_) return error(400, "Transfer-Encoding is given twice");
     chunked_ = is_same_word(field.value, "chunked");
     if (chunked_) return std::nullopt;
     std::string_view codings = field.value, last;
@@ -178,8 +178,8 @@ std::optional<HttpError> MessageFraming::add(const FieldLine& field) {
       chunkings += is_same_word(last, "chunked") ? 1 : 0;
     }
     const bool is_framed = is_same_word(last, "chunked") && chunkings == 1;
-    if (!is_framed) return error(400, "Transfer-Encoding does not say where the body ends");
-    return HttpError{501, "of transfer codings, only chunked is understood"};
+    if (!is_framed) return error(400, "Transfer-Encoding does not define the end of the body");
+    return HttpError{501, "the only supported transfer coding is chunked"};
   } else if (is_same_word(field.name, "connection")) {
     std::string_view options = field.value;
     while (!options.empty()) {
@@ -192,8 +192,8 @@ std::optional<HttpError> MessageFraming::add(const FieldLine& field) {
 }
 
 std::optional<HttpError> MessageFraming::finish(int version) const {
-  if (chunked_ && version < 11) return error(400, "HTTP/1.0 has no Transfer-Encoding");
-  if (chunked_ && length_) return error(400, "both Transfer-Encoding and Content-Length are there");
+  if (chunked_ && version < 11) return error(400, "Transfer-Encoding is not allowed in HTTP/1.0");
+  if (chunked_ && length_) return error(400, "both Transfer-Encoding and Content-Length are given");
   return std::nullopt;
 }
 
@@ -233,13 +233,13 @@ ChunkedBody::State ChunkedBody::read_line(std::string_view& bytes, std::string& 
       }
       return State::kNeedMore;
     case LineReader::State::kMalformed:
-      return fail(400, "malformed HTTP: a line of the chunked body is wrong");
+      return fail(400, "malformed HTTP: a line of the chunked body is not valid");
     case LineReader::State::kTooLong:
       if (in_trailers) {
         return fail(431, "the trailers are over " + std::to_string(limits_.lines) + " bytes");
       }
       if (longest == kLineEnd && room >= kLineEnd) return fail(400, kChunkTooLong);
-      return fail(413, "the chunked body has too many bytes that are none of its content");
+      return fail(413, "the chunked body has too many bytes besides its content");
     case LineReader::State::kLine:
       break;
   }
@@ -256,7 +256,7 @@ ChunkedBody::State ChunkedBody::take_line(std::string_view line, const std::stri
   if (stage_ == Stage::kTrailers) {
     is_over = line.empty();
     if (is_over || parse_field_line(line)) return State::kNeedMore;
-    return fail(400, "malformed HTTP: a trailer is no field");
+    return fail(400, "malformed HTTP: a trailer is not a valid field");
   }
   if (stage_ == Stage::kContentEnd) {
     if (!line.empty()) return fail(400, kChunkTooLong);

@@ -33,7 +33,7 @@ Result<std::string> percent_decoded(std::string_view text) {
     } else {
       const auto high = i + 2 < text.size() ? hex_digit(text[i + 1]) : std::nullopt;
       const auto low = i + 2 < text.size() ? hex_digit(text[i + 2]) : std::nullopt;
-      if (!high || !low) return Error::invalid("broken escape in " + in_quotes(text));
+      if (!high || !low) return Error::invalid("invalid escape in " + in_quotes(text));
       decoded += static_cast<char>(*high * 16 + *low);
       i += 2;
     }
@@ -55,7 +55,7 @@ Result<HttpQuery> HttpQuery::parse(std::string_view query,
     if (std::find(known.begin(), known.end(), name) == known.end()) {
       return Error::invalid("unknown query parameter " + in_quotes(name));
     }
-    if (parsed.find(name)) return Error::invalid("query parameter " + name + " is there twice");
+    if (parsed.find(name)) return Error::invalid("query parameter " + name + " is given twice");
     parsed.parameters_.emplace_back(std::move(name), std::move(value));
   }
   return parsed;

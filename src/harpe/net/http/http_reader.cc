@@ -131,7 +131,7 @@ struct HttpReader::Parser {
     const std::size_t first = text.find(' ');
     const std::size_t last = text.rfind(' ');
     if (first == std::string_view::npos || first == last) {
-      return fail(400, "malformed HTTP: the first line is no request");
+      return fail(400, "malformed HTTP: the first line is not a request");
     }
     const std::string_view method = text.substr(0, first);
     const std::string_view target = text.substr(first + 1, last - first - 1);
@@ -140,11 +140,11 @@ struct HttpReader::Parser {
                             version[6] == '.' && has_only(version.substr(5, 1), kDigits) &&
                             has_only(version.substr(7), kDigits);
     if (!is_version || !is_http_token(method)) {
-      return fail(400, "malformed HTTP: the first line is no request");
+      return fail(400, "malformed HTTP: the first line is not a request");
     }
-    if (version[5] != '1') return fail(505, "only HTTP/1.0 and HTTP/1.1 are spoken");
+    if (version[5] != '1') return fail(505, "only HTTP/1.0 and HTTP/1.1 are supported");
     if (std::ranges::find(kMethods, method) == kMethods.end()) {
-      return fail(501, "there is no such method here: " + std::string(method.substr(0, 20)));
+      return fail(501, "this method is not supported: " + std::string(method.substr(0, 20)));
     }
     auto split = split_target(target);
     if (!split) return fail(400, "the request target must be a path");
@@ -158,14 +158,14 @@ struct HttpReader::Parser {
 
   State take_field(std::string_view text) {
     const std::optional<FieldLine> field = parse_field_line(text);
-    if (!field) return fail(400, "malformed HTTP: a line of the header is no field");
+    if (!field) return fail(400, "malformed HTTP: a line of the header is not a valid field");
     if (auto error = framing.add(*field)) return fail(error->status, error->why);
     if (is_same_word(field->name, "host")) {
-      if (std::exchange(has_host, true)) return fail(400, "malformed HTTP: Host is there twice");
-      if (!is_authority(field->value)) return fail(400, "malformed HTTP: Host is no address");
+      if (std::exchange(has_host, true)) return fail(400, "malformed HTTP: Host is given twice");
+      if (!is_authority(field->value)) return fail(400, "malformed HTTP: Host is not an address");
     } else if (is_same_word(field->name, "authorization")) {
       if (std::exchange(has_authorization, true)) {
-        return fail(400, "malformed HTTP: Authorization is there twice");
+        return fail(400, "malformed HTTP: Authorization is given twice");
       }
       head.authorization = field->value;
     } else if (is_same_word(field->name, "expect")) {
@@ -184,7 +184,7 @@ struct HttpReader::Parser {
     if (auto error = framing.finish(head.version)) return fail(error->status, error->why);
     // Expectations of HTTP/1.0 clients are ignored (RFC 9110 10.1.1).
     if (expects_more && head.version > 10) {
-      return fail(417, "of expectations, only 100-continue is met");
+      return fail(417, "the only supported expectation is 100-continue");
     }
     expects_continue = expects_continue && head.version > 10;
     body_limit =

@@ -50,7 +50,7 @@ HttpResponseReader::State HttpResponseReader::read_header(std::string_view& byte
     case LineReader::State::kNeedMore:
       return State::kNeedMore;
     case LineReader::State::kMalformed:
-      return fail("its response is no HTTP");
+      return fail("its response is not valid HTTP");
     case LineReader::State::kTooLong:
       return fail("the header of its response is over " + std::to_string(limits_.header) +
                   " bytes");
@@ -76,7 +76,7 @@ HttpResponseReader::State HttpResponseReader::take_status_line(std::string_view 
                          text.size() >= 12 && text[9] >= '1' && text[9] <= '9' &&
                          is_digit(text[10]) && is_digit(text[11]) &&
                          (text.size() == 12 || text[12] == ' ');
-  if (!is_status) return fail("its response is no HTTP");
+  if (!is_status) return fail("its response is not valid HTTP");
   version_ = text[7] == '0' ? 10 : 11;
   response_.status = (text[9] - '0') * 100 + (text[10] - '0') * 10 + (text[11] - '0');
   stage_ = Stage::kFields;
@@ -85,7 +85,7 @@ HttpResponseReader::State HttpResponseReader::take_status_line(std::string_view 
 
 HttpResponseReader::State HttpResponseReader::take_field(std::string_view text) {
   const std::optional<FieldLine> field = parse_field_line(text);
-  if (!field) return fail("its response is no HTTP");
+  if (!field) return fail("its response is not valid HTTP");
   if (auto error = framing_.add(*field)) return fail(error->why);
   if (is_same_word(field->name, "content-type")) response_.content_type = field->value;
   for (const std::string_view name : kHandedOn) {
@@ -95,7 +95,7 @@ HttpResponseReader::State HttpResponseReader::take_field(std::string_view text) 
 }
 
 HttpResponseReader::State HttpResponseReader::finish_header() {
-  if (response_.status == 101) return fail("it responds with another protocol");
+  if (response_.status == 101) return fail("it switched to another protocol");
   if (response_.status < 200) {
     // An interim response: the final one follows. The limit on header bytes covers all of them.
     response_ = {};

@@ -70,7 +70,7 @@ TEST(HttpResponseReader, RefusesWhatIsNoResponseOrTooMuch) {
        {std::string("SSH-2.0-x\r\n\r\n"), std::string("HTTP/2 200\r\n\r\n"),
         std::string("HTTP/1.1 20 OK\r\n\r\n"), std::string("HTTP/1.1 200\n\r\n"),
         std::string("HTTP/1.1 2000\r\n\r\n"), ok + "a b: c\r\n\r\n", ok + "a: b\r\n c\r\n\r\n"}) {
-    EXPECT_THAT(why(bytes), HasSubstr("is no HTTP"));
+    EXPECT_THAT(why(bytes), HasSubstr("is not valid HTTP"));
   }
   EXPECT_THAT(why("HTTP/1.1 101 Switching Protocols\r\n\r\n"), HasSubstr("another protocol"));
   EXPECT_THAT(why(ok + "Content-Length: 5\r\n\r\nabc"), HasSubstr("before its response was"));
@@ -78,7 +78,7 @@ TEST(HttpResponseReader, RefusesWhatIsNoResponseOrTooMuch) {
   EXPECT_THAT(why("HTTP/1.0 200 OK\r\n\r\n" + std::string(101, 'x')), HasSubstr("over 100 bytes"));
   EXPECT_THAT(why(ok + "A: " + std::string(1000, 'x')),
               HasSubstr("the header of its response is over 1000 bytes"));
-  EXPECT_THAT(why(ok + "Transfer-Encoding: gzip\r\n\r\n"), HasSubstr("where the body ends"));
+  EXPECT_THAT(why(ok + "Transfer-Encoding: gzip\r\n\r\n"), HasSubstr("the end of the body"));
   EXPECT_THAT(why(ok + "Transfer-Encoding: chunked\r\nContent-Length: 1\r\n\r\n"),
               HasSubstr("both"));
   std::string interim;

@@ -30,9 +30,9 @@ namespace {
 
 void tell(const Result<bool>& reloaded, const std::string& what, ServerLog& log) {
   if (!reloaded.ok()) {
-    log.write("goes on with the " + what + " from before: " + reloaded.error().text());
+    log.write("keeps the previous " + what + ": " + reloaded.error().text());
   } else if (*reloaded) {
-    log.write("has read " + what + " again");
+    log.write("reloaded " + what);
   }
 }
 
@@ -62,7 +62,7 @@ Result<std::unique_ptr<asio::ssl::context>> read_context(const TlsFiles& files) 
   const std::string certificate = HARPE_TRY(read_regular_file(files.certificate, kLargestPem));
   const std::string key = HARPE_TRY(read_regular_file(files.key, kLargestPem));
   static_cast<void>(context->use_certificate_chain(asio::buffer(certificate), error));
-  if (error) return Error::io(files.certificate, "is no PEM certificate: " + error.message());
+  if (error) return Error::io(files.certificate, "is not a PEM certificate: " + error.message());
   static_cast<void>(context->use_private_key(asio::buffer(key), asio::ssl::context::pem, error));
   if (error) return Error::io(files.key, "is not the key of the certificate: " + error.message());
   return context;
@@ -188,17 +188,17 @@ struct HttpServer::State : ConnectionHost, std::enable_shared_from_this<State> {
     const Clock::time_point now = Clock::now();
     if (said_full && now - *said_full < std::chrono::minutes(1)) return;
     said_full = now;
-    log("no room for a connection of " + client + ": " +
+    log("refused a connection of " + client + ": " +
         (admission.is_full()
-             ? "there are " + std::to_string(limits.connections) + ", the most (--connections)"
+             ? "there are " + std::to_string(limits.connections) + ", the limit (--connections)"
              : "it has " + std::to_string(limits.connections_per_user) +
-                   ", the most of one user or address (--connections-per-user)"));
+                   ", the limit of one user or address (--connections-per-user)"));
   }
 
   void refuse(int fd) {
     const std::string text = http_text({.status = 503,
                                         .content_type = "text/plain; charset=utf-8",
-                                        .body = limits.full + "; try again in some seconds\n",
+                                        .body = limits.full + "; try again in a few seconds\n",
                                         .headers = {{"Retry-After", "5"}}},
                                        11, false);
     [[maybe_unused]] const auto sent =

@@ -61,9 +61,9 @@ struct HttpLimits {
   /// server; otherwise nullopt, and the request counts for the client of its connection.
   std::function<std::optional<std::string>(const HttpRequest& head)> origin_of = {};
   /// The response if the handler does not respond in time.
-  std::string late_response = "there was no response in time; what was asked for may still happen";
+  std::string late_response = "there was no response in time; the request may still take effect";
   /// The response if there is no room.
-  std::string full = "there are as many connections as the server, or you, may have";
+  std::string full = "the limit of connections is reached, of the server or of this client";
 };
 
 /// PEM files with the certificate chain and key of a listener that uses TLS 1.2 or newer.

@@ -79,7 +79,7 @@ Status ServerLoop::ready() {
     const asio::posix::stream_descriptor first(state_->context);
     return ok_status();
   } catch (const boost::system::system_error&) {
-    return Error::of(ErrorCode::kUnavailable, "no more files can be opened (ulimit -n)");
+    return Error::of(ErrorCode::kUnavailable, "the limit of open files is reached (ulimit -n)");
   }
 }
 

@@ -43,10 +43,10 @@ Status clear_stale_socket(const std::filesystem::path& path, const sockaddr_un& 
     return errno == ENOENT ? ok_status() : Status(io_error(path));
   }
   if (!S_ISSOCK(found.st_mode)) {
-    return Error::of(ErrorCode::kConflict,
-                     path.string() +
-                         " is there and is not a socket; it was left alone. Remove it "
-                         "or choose another path with --socket");
+    return Error::of(
+        ErrorCode::kConflict,
+        path.string() +
+            " exists and is not a socket. Remove it, or choose another path with --socket");
   }
   const UniqueFd probe(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!probe) return io_error("socket");
@@ -66,7 +66,7 @@ Result<sockaddr_un> unix_address(const std::filesystem::path& path) {
   address.sun_family = AF_UNIX;
   const std::string text = path.string();
   if (text.empty() || text.size() >= sizeof address.sun_path) {
-    return Error::invalid("the path of a socket has 1 to " +
+    return Error::invalid("the path of a socket must have 1 to " +
                           std::to_string(sizeof address.sun_path - 1) +
                           " bytes: " + in_quotes(text));
   }
@@ -126,11 +126,12 @@ Status usable_directory(const std::filesystem::path& directory) {
   if (std::filesystem::is_directory(directory, error)) return ok_status();
   const bool is_ours = directory == kRuntimeDirectory || directory == kLogDirectory;
   if (!is_ours) {
-    return io_error(directory,
-                    error && error.value() != ENOENT
-                        ? error.message()
-                        : "there is no such directory: make it first (mkdir), so that it has the "
-                          "owner and mode that you want");
+    return io_error(
+        directory,
+        error && error.value() != ENOENT
+            ? error.message()
+            : "the directory does not exist: create it first (mkdir), with the owner and "
+              "mode that you want");
   }
   // Not recursive: the parent exists on any machine, or something is wrong.
   if (::mkdir(directory.c_str(), directory == kLogDirectory ? 0750 : 0755) == 0) {
@@ -214,7 +215,8 @@ Result<UniqueFd> listen_tcp(const TcpAddress& address) {
   }
   if (bound != 0 || ::listen(fd.get(), kBacklog) != 0) {
     if (errno == EADDRINUSE)
-      return Error::io(name, "another process listens there already: choose another port (--tcp)");
+      return Error::io(name,
+                       "another process already listens on this port: choose another one (--tcp)");
     return io_error(name);
   }
   return fd;

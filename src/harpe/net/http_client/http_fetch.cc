@@ -119,7 +119,7 @@ class CurlFetcher final : public HttpFetcher {
 
   HttpFetched fetch(const HttpFetch& request) override {
     const UrlParts url = parts_of(request.url);
-    if (url.scheme != "http" && url.scheme != "https") return refused("it is no URL of HTTP");
+    if (url.scheme != "http" && url.scheme != "https") return refused("it is not an HTTP URL");
     std::string at = request.url;
     for (int redirects = 0;; ++redirects) {
       std::string next;
@@ -233,7 +233,7 @@ std::string redirect_problem(const std::string& from, const std::string& to) {
 
 std::string url_for_messages(const std::string& url) {
   const UrlParts parts = parts_of(url);
-  if (parts.scheme.empty()) return "no URL";
+  if (parts.scheme.empty()) return "an invalid URL";
   const bool usual = (parts.scheme == "https" && parts.port == "443") ||
                      (parts.scheme == "http" && parts.port == "80");
   return parts.scheme + "://" + parts.host + (usual ? "" : ":" + parts.port) + parts.path;

@@ -141,7 +141,7 @@ TEST(HttpFetch, SaysThatNothingListens) {
   }
   EXPECT_EQ((*HttpFetcher::open())->fetch({.url = url}).cause, HttpFailure::kNoConnection);
   EXPECT_EQ((*HttpFetcher::open())->fetch({.url = "file:///etc/passwd"}).failure,
-            "it is no URL of HTTP");
+            "it is not an HTTP URL");
 }
 
 TEST(HttpFetch, ReadsRetryAfterAsSecondsAndAsADate) {

@@ -261,12 +261,12 @@ class CurlLink final : public HttpLink {
 Result<std::unique_ptr<HttpLink>> HttpLink::open(HttpLinkOptions options) {
   while (options.server.ends_with('/')) options.server.pop_back();
   if (!options.server.starts_with("http://") && !options.server.starts_with("https://")) {
-    return Error::invalid("the server is a URL such as http://127.0.0.1:7787, not '" +
+    return Error::invalid("the server must be a URL such as http://127.0.0.1:7787, not '" +
                           options.server + "'");
   }
   if (options.server.find('/', options.server.find("//") + 2) != std::string::npos) {
     return Error::invalid(
-        "the URL of the server ends with its host and port, such as "
+        "the URL of the server must end after its host and port, such as "
         "http://127.0.0.1:7787, not '" +
         options.server + "'");
   }

@@ -20,7 +20,7 @@ Status TokenFile::read() {
   // Any other character would break the header that carries the token.
   for (const char c : token) {
     if (c > ' ' && c <= '~') continue;
-    return Error::io(path_.string(), "holds something that is no token");
+    return Error::io(path_.string(), "does not contain a valid token");
   }
   if (token.empty()) return Error::io(path_.string(), "is empty");
   seen_ = at;

@@ -64,7 +64,7 @@ Result<Peer> peer_of_socket(int socket) {
   ucred credentials{};
   socklen_t size = sizeof credentials;
   if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &credentials, &size) != 0) {
-    return failure("cannot tell who connected", errno);
+    return failure("cannot identify the connected process", errno);
   }
   Peer peer;
   peer.uid = credentials.uid;
@@ -76,7 +76,7 @@ Result<Peer> peer_of_socket(int socket) {
     if (::getsockopt(socket, SOL_SOCKET, SO_PEERGROUPS, groups.data(), &size) == 0) break;
     // The kernel returned the number of groups.
     if (errno != ERANGE || size / sizeof(gid_t) <= groups.size()) {
-      return failure("cannot tell the groups of who connected", errno);
+      return failure("cannot read the groups of the connected process", errno);
     }
     groups.resize(size / sizeof(gid_t));
   }

@@ -52,27 +52,27 @@ Result<TokenClaims> read_claims(std::string_view text, std::int64_t now) {
     return refused("The token has no list of scopes.");
   }
   for (const JsonValue& scope : scopes->items) {
-    if (scope.type != JsonValue::Type::kString) return refused("A scope of the token is no text.");
+    if (scope.type != JsonValue::Type::kString) return refused("A scope of the token is not text.");
     read.scopes.push_back(scope.string);
   }
   if (const JsonValue* expires = claims->find("exp");
       expires != nullptr && expires->type != JsonValue::Type::kNull) {
     read.expires = seconds_claim(*expires);
-    if (!read.expires) return refused("The token's expiry is no time.");
+    if (!read.expires) return refused("The token's expiry is not a valid time.");
     if (*read.expires <= now) return refused("Token has expired.");
   }
   if (const JsonValue* job = claims->find("job");
       job != nullptr && job->type != JsonValue::Type::kNull) {
-    if (job->type != JsonValue::Type::kString) return refused("The token's job is no text.");
+    if (job->type != JsonValue::Type::kString) return refused("The token's job is not text.");
     read.job = job->string;
   }
   if (const JsonValue* id = claims->find("jti"); id != nullptr) {
-    if (id->type != JsonValue::Type::kString) return refused("The token's id is no text.");
+    if (id->type != JsonValue::Type::kString) return refused("The token's id is not text.");
     read.id = id->string;
   }
   if (const JsonValue* issued = claims->find("iat"); issued != nullptr) {
     read.issued = seconds_claim(*issued);
-    if (!read.issued) return refused("The time at which the token was issued is no time.");
+    if (!read.issued) return refused("The token's time of issue is not a valid time.");
   }
   if (const JsonValue* from = claims->find("nbf"); from != nullptr) {
     const auto begins = seconds_claim(*from);
@@ -119,7 +119,7 @@ std::optional<std::string> base64url_decoded(std::string_view text) {
 Result<std::string> new_token_id() {
   std::array<unsigned char, 16> bytes{};
   if (RAND_bytes(bytes.data(), static_cast<int>(bytes.size())) != 1) {
-    return Error::of(ErrorCode::kUnavailable, "there are no random numbers for a token's id");
+    return Error::of(ErrorCode::kUnavailable, "no random numbers are available for a token's id");
   }
   return base64url({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
 }
@@ -196,9 +196,9 @@ Result<TokenClaims> SigningKey::verify(std::string_view token, std::int64_t now)
   const auto header = base64url_decoded(token.substr(0, first));
   const auto claims = base64url_decoded(token.substr(first + 1, last - first - 1));
   const auto code = base64url_decoded(token.substr(last + 1));
-  if (!header || !claims || !code) return refused("The token is garbled.");
+  if (!header || !claims || !code) return refused("The token is not valid base64url.");
   // Checks the signature first: a token with a wrong signature is not parsed.
-  if (!has_signed(token)) return refused("The token's signature is not right.");
+  if (!has_signed(token)) return refused("The token's signature is wrong.");
   const Result<JsonValue> head = parse_json(*header, "token");
   const JsonValue* algorithm = head.ok() ? head->find("alg") : nullptr;
   if (algorithm == nullptr || algorithm->string != "HS256") {
@@ -206,7 +206,7 @@ Result<TokenClaims> SigningKey::verify(std::string_view token, std::int64_t now)
   }
   // RFC 7515, 4.1.11: a recipient must refuse critical extensions that it does not understand.
   if (head->find("crit") != nullptr) {
-    return refused("The token asks for extensions (crit), and none is known here.");
+    return refused("The token requires extensions (crit), and none is supported.");
   }
   return read_claims(*claims, now);
 }

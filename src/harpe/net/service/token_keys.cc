@@ -66,7 +66,7 @@ Result<RevokedTokens> RevokedTokens::parse(std::string_view text, const std::str
     if (line.empty() || line.front() == '#') continue;
     if (const auto id = after_word(line, "id")) {
       if (id->find_first_of(" \t") != std::string_view::npos) {
-        error(number, "an id has no blanks");
+        error(number, "an id must not contain blanks");
       } else {
         revoked.ids_.emplace(*id);
       }
@@ -82,7 +82,7 @@ Result<RevokedTokens> RevokedTokens::parse(std::string_view text, const std::str
     if (const std::size_t at = name.rfind(" before "); at != std::string_view::npos) {
       before = utc_time(trim(name.substr(at + 8)));
       if (!before) {
-        error(number, "the time after \"before\" must be as 2026-11-22T10:00:00Z");
+        error(number, "the time after \"before\" must have the form 2026-11-22T10:00:00Z");
         continue;
       }
       name = trim(name.substr(0, at));

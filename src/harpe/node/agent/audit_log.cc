@@ -25,7 +25,7 @@ constexpr std::size_t kLeaseCharacters = 8;
 constexpr Seconds kRetry{1};  ///< interval between attempts to write after an error
 constexpr const char* kTight =
     "the disk of the audit log is full: refusals are counted and not written; leases and settings "
-    "are written to space that was reserved for them";
+    "are written to space that is reserved for them";
 
 /// Returns the present date and time in UTC with microseconds.
 std::string time_of_day_text() {
@@ -185,7 +185,7 @@ void AuditLog::set_trouble(std::string trouble, bool failing) {
   health_.trouble = std::move(trouble);
   failing_ = health_.failing = failing;
   if (!changed || !on_event_) return;
-  on_event_(health_.trouble.empty() ? "the audit log is written again" : health_.trouble);
+  on_event_(health_.trouble.empty() ? "the audit log can be written again" : health_.trouble);
 }
 
 /// Writes a line, after another line with the number of lines missing before it, if any.
@@ -195,7 +195,7 @@ Status AuditLog::append(const std::string& line, bool must) {
   if (missing_ > 0) {
     nlohmann::ordered_json gap = {
         {"time", time_of_day_text()}, {"action", "audit_log"}, {"count", missing_}};
-    lines = line_text(std::move(gap), "failed: so many lines could not be written");
+    lines = line_text(std::move(gap), "failed: this number of lines could not be written");
   }
   lines += line;
   Status status = lines.empty() ? ok_status() : sink_->append(lines);
@@ -296,8 +296,9 @@ Status GatheredChanges::make_room(const std::string& lease) {
   const bool full = line_.lease != lease || size() >= kMostChanges;
   if (!empty() && (full || log_.failing())) return flush();
   if (required_ && log_.failing()) {
-    return Error::of(ErrorCode::kUnavailable,
-                     "nothing is changed while it cannot be logged: " + log_.health().trouble);
+    return Error::of(
+        ErrorCode::kUnavailable,
+        "no setting is changed while changes cannot be logged: " + log_.health().trouble);
   }
   return ok_status();
 }

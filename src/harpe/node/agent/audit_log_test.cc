@@ -270,7 +270,7 @@ TEST_F(Refusals, LinesThatCouldNotBeWrittenAreToldOfByTheNext) {
   EXPECT_EQ(parsed(memory_->lines[0]).find("count")->integer, 2);
   EXPECT_EQ(told()[1000], 7);
   EXPECT_THAT(heard, ElementsAre(HasSubstr("cannot be written: memory: cannot write: No space"),
-                                 "the audit log is written again"));
+                                 "the audit log can be written again"));
 }
 
 TEST_F(Refusals, AnyHistoryIsCountedToTheLast) {

@@ -431,7 +431,7 @@ TEST_F(ClockChannelTest, ASocketThatNobodyListensOnIsTakenOverAndALiveOneIsNot) 
   Devices none;
   made = Controller::start(std::move(none), Policy(), second, *clock_);
   ASSERT_FALSE(made.ok());
-  EXPECT_THAT(made.error().text(), HasSubstr("is no socket"));
+  EXPECT_THAT(made.error().text(), HasSubstr("is not a socket"));
 }
 
 TEST(ClockRequest, NamesAreMadePrintable) {

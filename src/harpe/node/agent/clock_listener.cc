@@ -119,12 +119,12 @@ Status bind_to(int socket, const sockaddr_un& address, const std::filesystem::pa
   if (errno != EADDRINUSE) return failure(path, "cannot listen", errno);
   struct stat status{};
   if (::lstat(path.c_str(), &status) == 0 && !S_ISSOCK(status.st_mode)) {
-    return Error{ErrorCode::kConflict, {{.file = path.string(), .message = "is no socket"}}};
+    return Error{ErrorCode::kConflict, {{.file = path.string(), .message = "is not a socket"}}};
   }
   const UniqueFd probe(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (::connect(probe.get(), place, sizeof address) == 0 || errno != ECONNREFUSED) {
     return Error{ErrorCode::kConflict,
-                 {{.file = path.string(), .message = "another agent listens there"}}};
+                 {{.file = path.string(), .message = "another agent listens on this socket"}}};
   }
   ::unlink(path.c_str());
   if (::bind(socket, place, sizeof address) == 0) return ok_status();
@@ -146,7 +146,7 @@ Result<ClockRequest> parse_clock_request(std::string_view text) {
     return request;
   }
   if (word == "set") return parse_setting(text);
-  if (word != "harpe.clock/1") return wrong("this agent speaks harpe.clock/1");
+  if (word != "harpe.clock/1") return wrong("this agent supports only harpe.clock/1");
   word = next_word(text);
   if (word == "lease") {
     if (text.empty()) return wrong("expected 'lease ID'");
@@ -179,7 +179,7 @@ Result<std::unique_ptr<ClockListener>> ClockListener::open(net::ServerLoop& loop
   std::unique_ptr<ClockListener> listener(new ClockListener(loop, std::move(leases), patience));
   listener->socket_ = UniqueFd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   const int socket = listener->socket_.get();
-  if (socket < 0) return failure(path, "cannot make a socket", errno);
+  if (socket < 0) return failure(path, "cannot create a socket", errno);
   HARPE_TRY(bind_to(socket, address, path));
   listener->path_ = path;
   constexpr int kBacklog = 128;
@@ -219,7 +219,8 @@ void ClockListener::accept() {
 
 /// Returns the reason why this peer gets no connection; empty if it gets one.
 std::string ClockListener::refusal(const net::Peer& peer) const {
-  if (!leases_.may_set_clocks(peer)) return "the policy does not let you set clocks of any GPU";
+  if (!leases_.may_set_clocks(peer))
+    return "the policy does not allow you to set the clocks of any GPU";
   const auto of_same_user = [&](const auto& item) { return item.second.peer.uid == peer.uid; };
   const bool root = peer.uid == 0;
   const bool full = connections_.size() >= kMostConnections - (root ? 0 : kForRoot);
@@ -265,13 +266,13 @@ void ClockListener::hear(int socket) {
 
 Status ClockListener::respond(Connection& connection, const ClockRequest& request) {
   if (request.kind == ClockRequest::Kind::kRenew) {
-    if (connection.lease.empty()) return Error::invalid("no lease was asked for yet");
+    if (connection.lease.empty()) return Error::invalid("no lease was requested yet");
     const auto lease =
         HARPE_TRY(leases_.renew(connection.peer, connection.lease, request.duration));
     return send_message(connection.socket.get(), "renewed " + shortest(lease.expires_in.value));
   }
   if (request.kind == ClockRequest::Kind::kSet) return apply(connection, request);
-  if (!connection.lease.empty()) return Error::invalid("this connection has its channels already");
+  if (!connection.lease.empty()) return Error::invalid("this connection already has its channels");
   const bool takes = request.kind == ClockRequest::Kind::kTake;
   LeaseRequest lease_request;
   lease_request.gpus = request.gpus;
@@ -285,7 +286,7 @@ Status ClockListener::respond(Connection& connection, const ClockRequest& reques
 }
 
 Status ClockListener::apply(const Connection& connection, const ClockRequest& request) {
-  if (connection.lease.empty()) return Error::invalid("no lease was asked for yet");
+  if (connection.lease.empty()) return Error::invalid("no lease was requested yet");
   // The thread that owns the GPU knows the result; the loop's thread sends it.
   const auto tell = [this, socket = connection.socket.get(), which = connection.number,
                      alive = std::weak_ptr(alive_)](const std::string& text) {

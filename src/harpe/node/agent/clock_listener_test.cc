@@ -72,14 +72,14 @@ TEST_F(ClockListenerTest, WhoMaySetNoClocksIsToldSoAndTakesNoPlace) {
   start();
   for (int i = 0; i < 2 * ClockListener::kMostOfOneUser; ++i) {
     ClockSocketClient client(path_);
-    EXPECT_THAT(client.hear(), HasSubstr("does not let you set clocks"));
+    EXPECT_THAT(client.hear(), HasSubstr("does not allow you to set the clocks"));
     EXPECT_EQ(client.hear(), "");
   }
 }
 
 TEST_F(ClockListenerTest, WhoHasAskedAlreadyIsToldWhyItIsRefused) {
   allowed_ = false;
-  EXPECT_THAT(said_to_hasty_client(), HasSubstr("does not let you set clocks"));
+  EXPECT_THAT(said_to_hasty_client(), HasSubstr("does not allow you to set the clocks"));
 }
 
 TEST_F(ClockListenerTest, WhoHasAskedMoreAlreadyIsToldWhyItIsRefused) {

@@ -221,7 +221,7 @@ TEST_F(ControllerStates, ThatCannotBeWrittenIsRestoredFromAllTheSame) {
   use_state("other.json");
   start();
   EXPECT_EQ(gpu(0).state(), TestGpu::State());
-  EXPECT_THAT(controller_->events(), Contains(HasSubstr("cannot take it out of that file")));
+  EXPECT_THAT(controller_->events(), Contains(HasSubstr("cannot remove them from that file")));
 }
 
 TEST_F(ControllerStates, UnderAnotherNameIsTheAgentsOwn) {
@@ -263,7 +263,8 @@ TEST_F(ControllerStates, IsNotStartedBesideAnAgentThatHasTheStateFileOfItsGpu) {
   const auto second = make();
   ASSERT_FALSE(second.ok());
   EXPECT_EQ(second.error().code, ErrorCode::kConflict);
-  EXPECT_THAT(second.error().text(), HasSubstr(earlier.string() + ", which says what GPU "));
+  EXPECT_THAT(second.error().text(),
+              HasSubstr(earlier.string() + ", which states what settings GPU "));
 }
 
 TEST_F(ControllerStates, OfOthersWhoCouldWriteItIsNotRestored) {

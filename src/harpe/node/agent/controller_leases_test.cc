@@ -159,14 +159,15 @@ TEST_F(ControllerLeases, WhatAStoppedAgentCouldNotPutBackIsSaidAndDoneByTheNext)
   controller_.reset();
   EXPECT_EQ(gpu(0).state(), TestGpu::State());
   EXPECT_THAT(heard, Contains(HasSubstr("GPU 1 stays changed; it could not be restored. Before it "
-                                        "had: power limit 275 W. The agent puts that back at its "
+                                        "had: power limit 275 W. The agent restores that at its "
                                         "next start")));
   EXPECT_THAT(heard, Not(Contains(HasSubstr("GPU 0"))));
   *broken = false;
   heard.clear();
   start();
   EXPECT_EQ(gpu(1).state(), TestGpu::State());
-  EXPECT_THAT(heard, ElementsAre(HasSubstr("what the last agent could not before it stopped")));
+  EXPECT_THAT(heard,
+              ElementsAre(HasSubstr("that the last agent could not restore before it stopped")));
 }
 
 TEST_F(ControllerLeases, ADriverThatHangsDoesNotKeepTheAgentFromStopping) {
@@ -194,8 +195,9 @@ TEST_F(ControllerLeases, ADriverThatHangsDoesNotKeepTheAgentFromStopping) {
   // Abandons the hanging call and its objects instead of waiting for ever.
   controller_.reset();
   EXPECT_EQ(gpu(1).state(), TestGpu::State()) << "the other GPU is restored";
-  EXPECT_THAT(heard, Contains(HasSubstr("GPU 0 stays changed, as a call of its driver does not "
-                                        "return. Before it had: power limit 275 W")));
+  EXPECT_THAT(heard,
+              Contains(HasSubstr("GPU 0 stays changed, because a call of its driver does not "
+                                 "return. Before it had: power limit 275 W")));
   EXPECT_THAT(file(state_file), HasSubstr("\"power_limit_w\": 275"));
   heard.clear();
   gpu(0).before(nullptr);

@@ -273,7 +273,7 @@ TEST_F(ControllerTest, WhatCannotBePutBackIsTriedAgainAndNothingIsSetBefore) {
   const Status released = release(kAlice, lease.id);
   ASSERT_FALSE(released.ok());
   EXPECT_THAT(released.error().text(),
-              HasSubstr("GPU lost; it is tried again, to restore: power limit 275 W"));
+              HasSubstr("GPU lost; the agent tries again to restore: power limit 275 W"));
   const Lease next = taken(kBob, {0});
   const auto refused = apply(kBob, next.id, 0, limit(300));
   ASSERT_FALSE(refused.ok());
@@ -282,8 +282,8 @@ TEST_F(ControllerTest, WhatCannotBePutBackIsTriedAgainAndNothingIsSetBefore) {
   EXPECT_TRUE(eventually([&] { return gpu(0).state() == TestGpu::State(); }));
   EXPECT_TRUE(apply(kBob, next.id, 0, limit(300)).ok());
   EXPECT_GE(controller_->counts().restore_failures, 1);
-  EXPECT_THAT(controller_->events(),
-              ElementsAre(HasSubstr("GPU 0 could not be restored"), HasSubstr("restored at last")));
+  EXPECT_THAT(controller_->events(), ElementsAre(HasSubstr("GPU 0 could not be restored"),
+                                                 HasSubstr("restored by a later attempt")));
 }
 
 TEST_F(ControllerTest, StoppingPutsEverythingBack) {

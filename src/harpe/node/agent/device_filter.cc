@@ -266,7 +266,7 @@ Result<bool> programs_allow(int cgroup, DeviceNumber device) {
     const auto allowed = program_allows(program, device);
     if (!allowed) {
       return Error::of(ErrorCode::kNotSupported,
-                       "a program of the cgroup does more than to compare device numbers");
+                       "a program of the cgroup does more than compare device numbers");
     }
     if (!*allowed) return false;
   }

@@ -11,7 +11,7 @@ namespace harpe::node {
 Result<DueTimer> DueTimer::open(net::ServerLoop& loop, std::function<void()> when_due) {
   UniqueFd timer(::timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK));
   if (!timer) {
-    return Error::of(ErrorCode::kUnavailable, "no more files can be opened (ulimit -n)");
+    return Error::of(ErrorCode::kUnavailable, "the limit of open files is reached (ulimit -n)");
   }
   const int descriptor = timer.get();
   auto watch = loop.watch(descriptor, [descriptor, when_due = std::move(when_due)] {

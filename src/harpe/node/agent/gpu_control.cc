@@ -84,9 +84,9 @@ Status SavedSettings::put_back_lock(ClockDomain domain, const SavedLock& lock) {
                        : gpu_.reset_locked_clocks(domain));
   const auto now = gpu_.locked_clocks(domain);
   if (now.ok() && *now != lock.range) {
-    return Error::of(ErrorCode::kUnavailable,
-                     std::string(name_of(domain)) + " clocks of " + name() +
-                         " do not read as before after they were restored");
+    return Error::of(ErrorCode::kUnavailable, std::string(name_of(domain)) + " clocks of " +
+                                                  name() +
+                                                  " were restored, but do not read back as before");
   }
   return ok_status();
 }
@@ -109,8 +109,9 @@ Status SavedSettings::restore_persistence_mode() {
   HARPE_TRY(gpu_.set_persistence_mode(*saved_.persistence_mode));
   const auto now = HARPE_TRY(gpu_.persistence_mode());
   if (now != *saved_.persistence_mode) {
-    return Error::of(ErrorCode::kUnavailable,
-                     "the persistence mode of " + name() + " does not read as it was restored");
+    return Error::of(
+        ErrorCode::kUnavailable,
+        "the persistence mode of " + name() + " was restored, but does not read back as before");
   }
   saved_.persistence_mode.reset();
   return ok_status();
@@ -180,7 +181,7 @@ std::string SavedSettings::due_text() const {
 std::string SavedSettings::pending_text() const {
   const std::string due = due_text();
   if (due.empty()) return {};
-  std::string text = "could not be restored yet, and is tried again: " + due;
+  std::string text = "could not be restored yet, and the agent tries again: " + due;
   if (!last_failure_.empty()) text += " (" + last_failure_ + ")";
   return text;
 }
@@ -235,7 +236,7 @@ Result<std::vector<Megahertz>> GpuControl::supported_clocks(ClockDomain domain) 
   if (known && known->ok()) return *known;
   known = gpu_->supported_clocks(domain);
   if (known->ok() && (*known)->empty()) {
-    known = Error::of(ErrorCode::kNotSupported, name() + " names no clocks that can be locked");
+    known = Error::of(ErrorCode::kNotSupported, name() + " reports no clocks that can be locked");
   }
   if (known->ok()) std::ranges::sort(known->value());
   return *known;
@@ -334,7 +335,7 @@ Status GpuControl::check_clocks(const Allowance& allowance, ClockDomain domain, 
   Diagnostics diagnostics;
   for (const Megahertz clock : {range.lowest, range.highest}) {
     if (std::ranges::binary_search(clocks, clock)) continue;
-    diagnostics.add(text_of(clock) + " is no " + name_of(domain) + " clock of " + name() +
+    diagnostics.add(text_of(clock) + " is not a " + name_of(domain) + " clock of " + name() +
                     "; the nearest is " + text_of(nearest_clock(clocks, clock)));
     if (range.lowest == range.highest) break;
   }
@@ -369,7 +370,8 @@ Applied GpuControl::read_back_clocks(ClockDomain domain, std::optional<ClockRang
   const auto lock = gpu_->locked_clocks(domain);
   if (range && lock.ok() && *lock != *range) {
     applied.honoured = false;
-    applied.text += "; the driver made that " + (*lock ? text_of(**lock) : std::string("no lock"));
+    applied.text +=
+        "; the driver changed that to " + (*lock ? text_of(**lock) : std::string("no lock"));
     applied.clocks = *lock;
   }
   const auto reasons = gpu_->event_reasons();
@@ -413,8 +415,9 @@ Result<Applied> GpuControl::reset_clocks(const Holder& holder, ClockDomain domai
   // The setting before the lease stays saved, also in the state file.
   const std::optional<SavedLock> before = before_of(domain);
   if (services_.dry_run || !before) {
-    return Applied{.text = std::string(services_.dry_run ? "would put " : "") + name_of(domain) +
-                           " clocks " + (services_.dry_run ? "back" : "as before the lease")};
+    return Applied{.text = std::string(services_.dry_run ? "would restore " : "") +
+                           name_of(domain) + " clocks " + (services_.dry_run ? "to those" : "as") +
+                           " before the lease"};
   }
   Status status = change(
       entry(holder, action_of(domain), "", "as before"), [] { return ok_status(); },
@@ -434,12 +437,12 @@ Applied GpuControl::read_back_limit(Watts before, Watts asked) {
   applied.text = "power limit " + text_of(before) + " -> " + text_of(now);
   if (!same_limit(now, asked)) {
     applied.honoured = false;
-    applied.text += " (asked for " + text_of(asked) + ", which the driver changed)";
+    applied.text += " (requested: " + text_of(asked) + ", which the driver changed)";
   }
   applied.limit = enforced.ok() ? *enforced : now;
   if (enforced.ok() && *enforced < now && !same_limit(now, *enforced)) {
     applied.honoured = false;
-    applied.text += "; something else holds it to " + text_of(*enforced);
+    applied.text += "; another limit reduces it to " + text_of(*enforced);
   }
   return applied;
 }
@@ -470,7 +473,7 @@ Result<Applied> GpuControl::reset_power_limit(const Holder& holder) {
   const auto now = HARPE_TRY(gpu_->power_limit());
   const Watts before = saved_.before().power_limit.value_or(now);
   if (services_.dry_run) {
-    Applied would{.text = "would put the power limit back to " + text_of(before)};
+    Applied would{.text = "would restore the power limit to " + text_of(before)};
     would.limit = before;
     return would;
   }
@@ -501,7 +504,7 @@ Result<Applied> GpuControl::set_persistence_mode(const Holder& holder, bool enab
   Applied applied{.text = "persistence mode " + to};
   if (now.ok() && *now != enabled) {
     applied.honoured = false;
-    applied.text += ", but it reads otherwise";
+    applied.text += ", but it reads back differently";
   }
   return applied;
 }
@@ -602,7 +605,7 @@ Result<GpuReading> GpuControl::read(Instant now) {
   if (!value.any && value.first) {
     std::string text = name() + " does not answer: " + value.first->text();
     if (const std::string due = saved_.due_text(); !due.empty()) {
-      text += "; when it answers again, it gets back: " + due;
+      text += "; when it answers again, the agent restores: " + due;
     }
     return Error::of(value.first->code, text);
   }

@@ -102,12 +102,12 @@ TEST_F(GpuControlTest, SetsReadsBackAndPutsBackThePreviousLimitNotTheFactoryOne)
 TEST_F(GpuControlTest, ADriverThatRefusesTheAgentItselfSaysWhatTheAdministratorCanDo) {
   gpu_.before([](const std::string& call) -> Status {
     if (!call.starts_with("set_")) return ok_status();
-    return Error::of(ErrorCode::kNoPermission, "not permitted; go through the agent (harpe agent)");
+    return Error::of(ErrorCode::kNoPermission, "not permitted; use the agent (harpe agent)");
   });
   for (const Setting& setting : {limit(200_W), lock(900, 900)}) {
     const std::string said = refusal(setting);
     EXPECT_THAT(said, HasSubstr("CAP_SYS_ADMIN"));
-    EXPECT_THAT(said, ::testing::Not(HasSubstr("go through the agent")));
+    EXPECT_THAT(said, ::testing::Not(HasSubstr("use the agent")));
   }
   const auto clock = control_->set_clock(holder_, 900_MHz, {});
   ASSERT_FALSE(clock.ok());
@@ -241,7 +241,7 @@ TEST_F(GpuControlTest, ThePolicyIsHeld) {
 }
 
 TEST_F(GpuControlTest, WhatTheGpuCannotDoIsRefusedNamingWhatItCan) {
-  EXPECT_THAT(refusal(lock(902, 1000)), HasSubstr("902 MHz is no graphics clock of GPU 3; the "
+  EXPECT_THAT(refusal(lock(902, 1000)), HasSubstr("902 MHz is not a graphics clock of GPU 3; the "
                                                   "nearest is 900 MHz"));
   EXPECT_THAT(refusal(lock(902, 1000)), HasSubstr("the nearest is 1005 MHz"));
   EXPECT_THAT(refusal(lock(1000, 900)), HasSubstr("above"));
@@ -255,7 +255,7 @@ TEST_F(GpuControlTest, WhatTheDriverMadeOfItIsSaid) {
   const auto rounded = control_->apply(holder_, limit(280_W), now_);
   ASSERT_TRUE(rounded.ok());
   EXPECT_FALSE(rounded->honoured);
-  EXPECT_THAT(rounded->text, HasSubstr("275 W -> 250 W (asked for 280 W"));
+  EXPECT_THAT(rounded->text, HasSubstr("275 W -> 250 W (requested: 280 W"));
   gpu_.rounds_limits = false;
   gpu_.enforced_at_most = 220_W;
   const auto held = control_->apply(holder_, limit(300_W), now_);

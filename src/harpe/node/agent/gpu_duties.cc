@@ -110,14 +110,14 @@ Status GpuDuties::restore(const Holder& holder) {
   Status status = control_->restore(holder);
   could_not_restore_ = !status.ok();
   if (status.ok()) {
-    if (next_retry_) on_event_(control_->name() + " was restored at last");
+    if (next_retry_) on_event_(control_->name() + " was restored by a later attempt");
     next_retry_.reset();
     retry_pause_ = {};
     return status;
   }
   if (!next_retry_) {
     on_event_(control_->name() +
-              " could not be restored and is tried again: " + status.error().text());
+              " could not be restored, and the agent tries again: " + status.error().text());
   }
   last_failure_ = status.error();
   retry_pause_ = std::clamp(retry_pause_ * 2, kFirstRetry, kLongestRetry);

@@ -67,7 +67,7 @@ void GpuOwner::wake() {
 }
 
 Error GpuOwner::stops() {
-  return Error::of(ErrorCode::kUnavailable, "the agent stops");
+  return Error::of(ErrorCode::kUnavailable, "the agent is stopping");
 }
 
 Error GpuOwner::too_much_waits() {
@@ -135,8 +135,9 @@ void GpuOwner::end_lease(const Holder& holder, Done<std::monostate> done) {
         slot_changed();
         if (!status.ok()) {
           const std::string due = duties_.control().saved().due_text();
-          status = Error::of(status.error().code, status.error().text() + "; it is tried again" +
-                                                      (due.empty() ? "" : ", to restore: " + due));
+          status =
+              Error::of(status.error().code, status.error().text() + "; the agent tries again" +
+                                                 (due.empty() ? "" : " to restore: " + due));
         }
         speak([&] { done(status); });
       },

@@ -96,7 +96,8 @@ Result<std::vector<int>> readable_gpus(const Controller& controller, const net::
     if (controller.policy().allowance(peer, gpu).read) readable.push_back(gpu.index);
   }
   if (readable.empty() && !controller.gpus().empty()) {
-    return Error::of(ErrorCode::kNoPermission, "the agent's policy lets you read no GPU");
+    return Error::of(ErrorCode::kNoPermission,
+                     "the agent's policy does not allow you to read any GPU");
   }
   return readable;
 }

@@ -105,7 +105,7 @@ std::optional<Setting> read_clock_lock(Fields& fields, const char* key, ClockDom
 std::optional<Setting> read_reset(Fields& fields, const char* key, Setting setting) {
   const auto reset = fields.boolean(key);
   if (!reset) return std::nullopt;
-  if (!*reset) fields.error(key, "can only be true");
+  if (!*reset) fields.error(key, "must be true");
   return setting;
 }
 
@@ -433,9 +433,9 @@ void stream_power(ApiContext& context, const net::HttpRequest& request, const ne
       return reply(not_found("there is no GPU " + std::to_string(gpu)));
     }
     if (!context.controller.allowance(request.peer, gpu).read) {
-      return reply(
-          net::native_error(403, "no_permission",
-                            "the agent's policy does not let you read GPU " + std::to_string(gpu)));
+      return reply(net::native_error(
+          403, "no_permission",
+          "the agent's policy does not allow you to read GPU " + std::to_string(gpu)));
     }
   }
   auto stream = context.power.gpus(*gpus, PowerStream::Format::kNative, request);

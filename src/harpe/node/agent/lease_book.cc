@@ -51,7 +51,7 @@ std::string held_text(int gpu, const LeaseEntry& lease, const net::Peer& peer, b
 Status check_duration(Seconds duration) {
   // Nanoseconds of 292 years fit; no lease needs more than 31.
   if (duration.value > 0 && duration.value < 1e9) return ok_status();
-  return Error::invalid("a lease lasts more than 0 s");
+  return Error::invalid("a lease must last more than 0 s");
 }
 
 }  // namespace
@@ -77,8 +77,8 @@ LeaseBook::LeaseBook(int gpus, std::function<std::string()> new_id)
 Status LeaseBook::check_request(const net::Peer& peer, const Request& request, const LeaseEntry* of,
                                 Instant now, const std::function<bool(int gpu)>& may_see) const {
   HARPE_TRY(check_duration(request.duration));
-  if (request.gpus.empty()) return Error::invalid("a lease names at least one GPU");
-  if (request.controls.empty()) return Error::invalid("a lease is for at least one control");
+  if (request.gpus.empty()) return Error::invalid("a lease must name at least one GPU");
+  if (request.controls.empty()) return Error::invalid("a lease must be for at least one control");
   Diagnostics held;
   for (std::size_t i = 0; i < request.gpus.size(); ++i) {
     const int gpu = request.gpus[i];

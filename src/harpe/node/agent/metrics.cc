@@ -68,10 +68,10 @@ void gpu_families(net::MetricsText& metrics, const NodeMetrics& node) {
   gpu_family(metrics, node, "harpe_gpu_temperature_celsius", MetricType::kGauge, "Temperature.",
              [](const GpuReading& r) { return r.temperature; });
   gpu_family(metrics, node, "harpe_gpu_utilisation_ratio", MetricType::kGauge,
-             "Share of the last moments with work on the GPU.",
+             "Share of recent time with work on the GPU.",
              [](const GpuReading& r) { return r.utilisation; });
   gpu_family(metrics, node, "harpe_gpu_throttled", MetricType::kGauge,
-             "Whether power or heat holds the clock down.",
+             "Whether power or heat reduces the clock.",
              [](const GpuReading& r) -> std::optional<double> {
                if (!r.reasons) return std::nullopt;
                return r.reasons->throttled() ? 1 : 0;
@@ -103,26 +103,24 @@ void agent_families(net::MetricsText& metrics, const NodeMetrics& node) {
   metrics.sample(1, {{"version", node.version}});
   one("leases", MetricType::kGauge, "Leases now.", count(node.leases));
   one("leases_taken_total", MetricType::kCounter, "Leases taken.", count(counts.leases_taken));
-  one("leases_expired_total", MetricType::kCounter, "Leases that ran out.",
+  one("leases_expired_total", MetricType::kCounter, "Leases that expired.",
       count(counts.leases_expired));
   one("leases_lost_with_process_total", MetricType::kCounter, "Leases whose process ended.",
       count(counts.leases_lost_with_process));
-  one("settings_applied_total", MetricType::kCounter, "Settings that were made.",
+  one("settings_applied_total", MetricType::kCounter, "Settings that were applied.",
       count(counts.settings_applied));
   one("settings_refused_total", MetricType::kCounter,
       "Settings that the policy or a lease forbade.", count(counts.settings_refused));
   one("settings_failed_total", MetricType::kCounter, "Settings that a driver refused.",
       count(counts.settings_failed));
-  one("clock_commands_total", MetricType::kCounter, "Clock commands heard on clock channels.",
+  one("clock_commands_total", MetricType::kCounter, "Clock commands received on clock channels.",
       count(counts.clock_commands));
   one("clock_commands_coalesced_total", MetricType::kCounter,
-      "Clock commands that a newer one overtook.", count(counts.clock_commands_coalesced));
-  one("restores_total", MetricType::kCounter, "Times a GPU was restored as it was.",
-      count(counts.restores));
-  one("restore_failures_total", MetricType::kCounter, "Times that failed.",
+      "Clock commands that a newer one replaced.", count(counts.clock_commands_coalesced));
+  one("restores_total", MetricType::kCounter, "Times a GPU was restored.", count(counts.restores));
+  one("restore_failures_total", MetricType::kCounter, "Failed attempts to restore a GPU.",
       count(counts.restore_failures));
-  one("degraded", MetricType::kGauge,
-      "Whether something keeps the agent from working (/health says what).",
+  one("degraded", MetricType::kGauge, "Whether the agent has a problem (/health states which).",
       node.troubles > 0 ? 1 : 0);
   one("refusals_total", MetricType::kCounter,
       "Leases and settings refused, each in the audit log or counted there.",
@@ -192,7 +190,8 @@ void handle_metrics(ApiContext& context, const net::HttpRequest& request, const 
   Controller& controller = context.controller;
   if (!controller.policy().may_read_node(request.peer)) {
     return reply(net::error_response(
-        403, "the agent's policy does not let you read the node (read = true for gpus = [\"*\"])"));
+        403,
+        "the agent's policy does not allow you to read the node (read = true for gpus = [\"*\"])"));
   }
   NodeMetrics known;
   known.gpus = controller.gpus();

@@ -109,18 +109,19 @@ void restore_and_wait(const NodeState& state, const std::vector<GpuIdentity>& gp
   for (const SavedGpu& saved : state.to_restore()) {
     const auto found = std::ranges::find(gpus, saved.uuid, &GpuIdentity::uuid);
     if (found == gpus.end()) {
-      events.add(saved.uuid + " is not here now, and was left changed by " +
+      events.add(saved.uuid + " is not on this node now, and was left changed by " +
                  (state.last_stopped()
                       ? "the last agent, which could not restore it before it stopped"
                       : "a crashed agent") +
                  " (before: " + text_of(saved) + "); it is restored when the agent starts with it");
       continue;
     }
-    events.add(std::string(state.last_stopped()
-                               ? "restoring what the last agent could not before it stopped"
-                               : "restoring what a crashed agent left changed") +
-               " for " + saved.holder + " on GPU " + std::to_string(found->index) + ": " +
-               text_of(saved));
+    events.add(
+        std::string(
+            state.last_stopped()
+                ? "restoring settings that the last agent could not restore before it stopped"
+                : "restoring settings that a crashed agent left changed") +
+        " for " + saved.holder + " on GPU " + std::to_string(found->index) + ": " + text_of(saved));
     {
       const MutexLock lock(progress->mutex);
       ++progress->left;
@@ -146,8 +147,8 @@ void report_unknown_gpus(const Policy& policy, const std::vector<GpuIdentity>& g
     names += (names.empty() ? "" : ", ") + gpu;
   }
   if (names.empty()) return;
-  events.add("the policy names GPUs that this node has not (harpe devices): " + names +
-             "; what it allows for them allows nothing here");
+  events.add("the policy names GPUs that this node does not have (harpe devices): " + names +
+             "; entries for them have no effect on this node");
 }
 
 void report_what_stays_changed(const std::vector<GpuIdentity>& gpus,
@@ -160,11 +161,13 @@ void report_what_stays_changed(const std::vector<GpuIdentity>& gpus,
     if (saved) {
       events.add(
           name + " stays changed" +
-          (hangs ? ", as a call of its driver does not return" : "; it could not be restored") +
+          (hangs ? ", because a call of its driver does not return"
+                 : "; it could not be restored") +
           ". Before it had: " + text_of(*saved) +
-          ". The agent puts that back at its next start, unless the machine is restarted first");
+          ". The agent restores that at its next start, unless the machine is restarted first");
     } else if (hangs) {
-      events.add("a call of the driver of " + name + " does not return; nothing of it is changed");
+      events.add("a call of the driver of " + name +
+                 " does not return; none of its settings is changed");
     }
   }
 }
@@ -280,7 +283,8 @@ Status NodeController::begin(Devices devices) {
   HARPE_TRY(loop_.ready());
   house_keeping_due_ = HARPE_TRY(DueTimer::open(loop_, [this] { keep_house(); }));
   if (options_.dry_run) {
-    events_.add("dry run: nothing is set, and nothing that a crashed agent left is restored");
+    events_.add(
+        "dry run: no setting is changed, and changes left by a crashed agent are not restored");
   } else {
     HARPE_TRY(state_.open(options_.state_file, devices, events_));
   }
@@ -385,8 +389,8 @@ Status NodeController::check_readable(const net::Peer& peer, int gpu, bool contr
   // A client that may set a control at some times may always read what can be set.
   const Allowance allowed = policy_.allowance(peer, identity, policy_.required(peer, identity));
   if (allowed.read || (control_will_do && allowed.may_control())) return ok_status();
-  return Error::of(ErrorCode::kNoPermission,
-                   "the policy does not let " + text_of(peer) + " read GPU " + std::to_string(gpu));
+  return Error::of(ErrorCode::kNoPermission, "the policy does not allow " + text_of(peer) +
+                                                 " to read GPU " + std::to_string(gpu));
 }
 
 Allowance NodeController::allowance(const net::Peer& peer, int gpu) const {
@@ -469,7 +473,7 @@ void NodeController::supported_clocks(const net::Peer& peer, int gpu, ClockDomai
 void NodeController::read_cpu(const net::Peer& peer, int cpu, Done<CpuEnergy> done) {
   if (!policy_.may_read_node(peer)) {
     return done(Error::of(ErrorCode::kNoPermission,
-                          "the policy does not let " + text_of(peer) + " read CPU energy"));
+                          "the policy does not allow " + text_of(peer) + " to read CPU energy"));
   }
   if (cpu < 0 || cpu >= cpus()) {
     return done(Error::of(ErrorCode::kNotFound, "there is no CPU " + std::to_string(cpu)));
@@ -503,7 +507,8 @@ std::vector<std::string> NodeController::troubles() const {
     troubles.push_back(std::move(audit));
   }
   if (const std::string state = state_.file().trouble(); !state.empty()) {
-    troubles.push_back("the state file cannot be written, and nothing more is set: " + state);
+    troubles.push_back("the state file cannot be written, and no more settings are changed: " +
+                       state);
   }
   for (std::size_t i = 0; i < owners_.size(); ++i) {
     if (owners_[i]->could_not_restore()) {

@@ -59,8 +59,8 @@ Result<NodeLeases::Term> NodeLeases::term(const net::Peer& peer, const std::vect
     if (!here.allowance.may_control()) {
       const Proofs wanted = policy_.required(peer, identity);
       return Error::of(ErrorCode::kNoPermission,
-                       "the policy does not let " + text_of(peer) + " set anything on " + name +
-                           (wanted.empty() ? "" : " unless " + text_of(wanted)));
+                       "the policy does not allow " + text_of(peer) + " to set anything on " +
+                           name + (wanted.empty() ? "" : " unless " + text_of(wanted)));
     }
     if (identity.is_mig) {
       return Error::of(ErrorCode::kNotSupported,
@@ -78,16 +78,17 @@ Status NodeLeases::check_limits(const net::Peer& peer, Instant now) {
   const auto held = std::ranges::count_if(
       book_.leases(), [&](const LeaseEntry& lease) { return same_user(lease.holder, peer); });
   if (static_cast<std::size_t>(held) >= limits_.per_user) {
-    return Error::of(ErrorCode::kUnavailable, "you hold " + std::to_string(held) +
-                                                  " leases, and one user gets no more: release "
-                                                  "some (GET /v1/leases)");
+    return Error::of(ErrorCode::kUnavailable,
+                     "you hold " + std::to_string(held) +
+                         " leases, which is the limit of one user: release "
+                         "some (GET /v1/leases)");
   }
   const auto rate = rates_.find(named_user_of(peer));
   if (rate == rates_.end() || rate->second.wait(now).value <= 0) return ok_status();
   const int seconds = static_cast<int>(rate->second.wait(now).value) + 1;
   return Error::of(ErrorCode::kUnavailable, "you take leases too often: try again in " +
                                                 std::to_string(seconds) +
-                                                " s, and renew a lease rather than take another");
+                                                " s, and renew a lease instead of taking another");
 }
 
 void NodeLeases::count_taken(const net::Peer& peer, Instant now) {

@@ -54,10 +54,10 @@ Status make_lock_directory(const fs::path& directory) {
   if (directory.parent_path() != net::kRuntimeDirectory) return ok_status();
   HARPE_TRY(net::usable_directory(directory.parent_path()));
   if (::mkdir(directory.c_str(), 0755) == 0 || errno == EEXIST) return ok_status();
-  return Error::io(directory.string(),
-                   "cannot be made, and agents keep out of each other's way "
-                   "there: run it as root, or with --dry-run, which sets "
-                   "nothing");
+  return Error::io(
+      directory.string(),
+      "cannot be created, and agents need it for their locks: run the agent as root, or with "
+      "--dry-run, which changes no settings");
 }
 
 }  // namespace
@@ -107,7 +107,7 @@ Status name_state(const GpuLocks& locks, const fs::path& state_file) {
         ::ftruncate(lock.get(), kNumberWidth + size) != 0) {
       const std::string why = std::generic_category().message(errno);
       (void)!::ftruncate(lock.get(), kNumberWidth);
-      return Error::io(state_file.string(), "cannot be named in the lock of a GPU: " + why);
+      return Error::io(state_file.string(), "cannot be written into the lock of a GPU: " + why);
     }
   }
   return ok_status();
@@ -154,11 +154,13 @@ Status NodeState::open(const std::filesystem::path& file, const Devices& devices
       HARPE_TRY(adopt_entries(other, boot_id, devices, events));
   }
   if (const Status named = name_state(gpu_locks_, file); !named.ok()) {
-    events.add(named.error().text() + "; where this agent is killed, and the next has another " +
-               "state file, that one does not restore what this one left");
+    events.add(named.error().text() +
+               "; if this agent is killed, and the next one has another state " +
+               "file, that one does not restore the settings that this one changed");
   }
   if (const std::string trouble = file_.trouble(); !trouble.empty()) {
-    events.add("the state file cannot be written, and nothing is set until it can: " + trouble);
+    events.add("the state file cannot be written, and no setting is changed until it can: " +
+               trouble);
   }
   return ok_status();
 }
@@ -169,8 +171,7 @@ Status NodeState::take_locks(const std::filesystem::path& file, const Devices& d
   if (!state.ok()) {
     Error error = std::move(state).error();
     if (error.code == ErrorCode::kIo) {
-      error.diagnostics.push_back(
-          {.message = "the agent needs a directory of its own to write its state to"});
+      error.diagnostics.push_back({.message = "the agent needs its own directory for its state"});
     }
     return error;
   }
@@ -192,8 +193,9 @@ Status NodeState::adopt_entries(const std::filesystem::path& file, const std::st
       text.ok() ? parse_saved_state(*text, file.string()) : Result<SavedState>(text.error());
   if (!found.ok()) {
     events.add("the state file " + file.string() + " of the agent that had these GPUs before " +
-               "cannot be used: " + found.error().text() + "; what it left changed, if anything, " +
-               "is not restored: compare the GPUs with that file (harpe devices)");
+               "cannot be used: " + found.error().text() +
+               "; settings that it left changed, if any, " +
+               "are not restored: compare the GPUs with that file (harpe devices)");
     return ok_status();
   }
   std::erase_if(found->gpus, [&](const SavedGpu& saved) {
@@ -202,7 +204,7 @@ Status NodeState::adopt_entries(const std::filesystem::path& file, const std::st
   });
   if (found->boot_id != boot_id || found->gpus.empty()) return ok_status();
   const auto lock = lock_file(file.string() + ".lock", "the state file " + file.string() +
-                                                           ", which says what GPU " +
+                                                           ", which states what settings GPU " +
                                                            found->gpus[0].uuid + " had before");
   if (!lock.ok() && lock.error().code == ErrorCode::kConflict) return lock.error();
   if (!lock.ok()) {  // for example if the path is read-only for this agent
@@ -210,8 +212,8 @@ Status NodeState::adopt_entries(const std::filesystem::path& file, const std::st
       const bool is_new = !file_.entry(saved.uuid).has_value();
       if (is_new && file_.put(saved).ok()) to_restore_.push_back(saved);
     }
-    events.add("restores what " + file.string() + " says of its GPUs, but cannot take it out of " +
-               "that file: " + lock.error().text());
+    events.add("restores the settings in " + file.string() +
+               " for its GPUs, but cannot remove them from that file: " + lock.error().text());
     return ok_status();
   }
   StateFile other;

@@ -193,7 +193,7 @@ void Policy::Rule::read_who(Fields& fields, Diagnostics& diagnostics) {
     return groups.push_back(*number), "";
   };
   const auto token = [&](const std::string& name) -> std::string {
-    if (name.empty()) return "a token's subject is not empty";
+    if (name.empty()) return "a token's subject must not be empty";
     if (name == "*") return every_token = true, "";
     return tokens.push_back(name), "";
   };
@@ -213,7 +213,7 @@ void Policy::Rule::read_gpus(Fields& fields, Diagnostics& diagnostics) {
     if (lower(name).starts_with("gpu-")) return addresses.push_back(lower(name)), "";
     const auto index = parse_integer(name);
     if (index && *index >= 0) return indices.push_back(*index), "";
-    return in_quotes(name) + " is no index, no UUID (GPU-...) and no PCI address (0000:65:00.0)";
+    return in_quotes(name) + " is not an index, a UUID (GPU-...) or a PCI address (0000:65:00.0)";
   };
   each(fields, "gpus", diagnostics, name_of_gpu,
        [&](std::int64_t index) { return indices.push_back(index), std::string(); });
@@ -230,12 +230,12 @@ void Policy::Rule::read_requires(Fields& fields, Diagnostics& diagnostics) {
   if (requires_proofs.empty()) return;
   if (allowance.read) {
     fields.error("read",
-                 "give the right to read an entry of its own: nothing is proven for "
-                 "each reading");
+                 "put the right to read into a separate entry: requires is not "
+                 "checked for each reading");
   }
   if (every_token || !tokens.empty()) {
     fields.error("tokens",
-                 "nothing can be proven of the holder of a token; give tokens an entry "
+                 "nothing can be proven about the holder of a token; put tokens into an entry "
                  "without requires");
   }
 }
@@ -294,8 +294,9 @@ Result<Policy> Policy::read(const fs::path& path) {
     others |= reason.find(" belongs to user ") != std::string::npos;
   }
   if (others) {
-    diagnostics.add("copy the policy to where root alone can write: sudo install -D -m 644 " +
-                    file.string() + " /etc/harpe/agent.toml");
+    diagnostics.add(
+        "copy the policy to a directory where only root can write: sudo install -D -m 644 " +
+        file.string() + " /etc/harpe/agent.toml");
   }
   if (!diagnostics.empty()) {
     return Error{ErrorCode::kNoPermission, diagnostics.take()};

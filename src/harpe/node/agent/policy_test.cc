@@ -165,7 +165,7 @@ TEST(Policy, ErrorsComeAllAtOnceWithTheirLines) {
   EXPECT_THAT(text, HasSubstr("policy.toml:2:10: users: this system has no user 'no-such-user'"));
   EXPECT_THAT(text, HasSubstr("policy.toml:2:26: users: expected a name or a number"));
   EXPECT_THAT(text, HasSubstr("policy.toml:3:11: groups: this system has no group"));
-  EXPECT_THAT(text, HasSubstr("policy.toml:4:9: gpus: 'first' is no index, no UUID"));
+  EXPECT_THAT(text, HasSubstr("policy.toml:4:9: gpus: 'first' is not an index, a UUID"));
   EXPECT_THAT(text, HasSubstr("policy.toml:5:14: clocks_mhz: the first number is above"));
   EXPECT_THAT(text, HasSubstr("policy.toml:6:1: an [[allow]] entry has no key 'power_limits_w'; "
                               "did you mean 'power_limit_w'?"));
@@ -272,7 +272,7 @@ TEST(Policy, WhatCannotBeProvenIsAFault) {
   EXPECT_THAT(error("users = [1]\nrequires = ['cuda']\n"), HasSubstr("neither"));
   EXPECT_THAT(error("users = [1]\nrequires = [1]\n"), HasSubstr("p:5:"));
   EXPECT_THAT(error("tokens = ['x']\nrequires = ['device']\n"), HasSubstr("nothing can be proven"));
-  EXPECT_THAT(error("users = [1]\nread = true\nrequires = ['device']\n"), HasSubstr("of its own"));
+  EXPECT_THAT(error("users = [1]\nread = true\nrequires = ['device']\n"), HasSubstr("into a separate entry"));
 }
 
 TEST(Policy, SaysWhetherControlGoesOnWithoutAnAuditLog) {

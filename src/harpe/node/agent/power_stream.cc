@@ -313,9 +313,9 @@ struct PowerStream::State : std::enable_shared_from_this<State> {
         all, [&](const auto& listener) { return listener->client() == request.client; });
     if (all.size() >= kMostListeners + (root ? kForRoot : 0) ||
         (!root && static_cast<std::size_t>(own) >= kMostOfClient)) {
-      return Error::of(ErrorCode::kUnavailable, "too many power streams are open, or you have " +
-                                                    std::to_string(kMostOfClient) +
-                                                    " already; close some or try again later");
+      return Error::of(ErrorCode::kUnavailable,
+                       "too many power streams are open, or you already have " +
+                           std::to_string(kMostOfClient) + "; close some or try again later");
     }
     auto listener = std::make_shared<PowerListener>(board, std::move(devices), request.client);
     to.push_back(listener);

@@ -10,11 +10,11 @@ namespace harpe::node {
 
 Result<ProcessWatch> ProcessWatch::open(const net::Peer& peer) {
   if (peer.pid <= 0) {
-    return Error::of(ErrorCode::kNotSupported, "the peer is no process of this machine");
+    return Error::of(ErrorCode::kNotSupported, "the peer is not a process of this machine");
   }
   const auto ended = [&] {
     return Error::of(ErrorCode::kNotFound,
-                     "process " + std::to_string(peer.pid) + " has ended already");
+                     "process " + std::to_string(peer.pid) + " has already ended");
   };
   UniqueFd descriptor(static_cast<int>(::syscall(SYS_pidfd_open, peer.pid, 0)));
   if (!descriptor && errno == ESRCH) return ended();

@@ -143,7 +143,7 @@ class FileStorage final : public StateStorage {
     }
     if (!spare.ok()) return spare;
     const bool taken = ::fallocate(spare->get(), 0, 0, static_cast<off_t>(bytes)) == 0;
-    if (!taken && errno != EOPNOTSUPP) return failure(spare_, "cannot take space");
+    if (!taken && errno != EOPNOTSUPP) return failure(spare_, "cannot reserve space");
     return spare;
   }
 
@@ -183,12 +183,12 @@ Result<SavedState> parse_saved_state(std::string_view text, const std::string& f
   if (root.find("gpus") == nullptr) fields.error("gpus", "expected a list");
   for (const JsonValue* value : fields.objects("gpus")) {
     if (state.gpus.size() == kMostSavedGpus) {
-      diagnostics.add(value->line, value->column, "no machine has so many GPUs");
+      diagnostics.add(value->line, value->column, "more GPUs than a machine can have");
       break;
     }
     SavedGpu gpu = read_saved_gpu(*value, diagnostics);
     if (std::ranges::find(state.gpus, gpu.uuid, &SavedGpu::uuid) != state.gpus.end()) {
-      diagnostics.add(value->line, value->column, in_quotes(gpu.uuid) + " is there twice");
+      diagnostics.add(value->line, value->column, in_quotes(gpu.uuid) + " is given twice");
     }
     state.gpus.push_back(std::move(gpu));
   }
@@ -249,7 +249,7 @@ Result<StateFile::Opened> StateFile::open(std::unique_ptr<StateStorage> storage,
     opened.to_restore = found->gpus;
   } else if (!found->gpus.empty()) {
     opened.events.push_back("the machine was restarted since " + storage_->name() +
-                            " was written: its drivers have forgotten what had been set on " +
+                            " was written, which reset the settings of " +
                             std::to_string(found->gpus.size()) + " GPUs; nothing to restore");
   }
   // If the file cannot be written, settings are restored nevertheless.

@@ -196,7 +196,7 @@ TEST(SavedState, FaultsNameTheirPlaces) {
   EXPECT_THAT(text, HasSubstr("state.json:2:10: uuid"));
   EXPECT_THAT(text, HasSubstr("power_limit_w: expected 0 to"));
   EXPECT_THAT(text, HasSubstr("graphics_clocks_mhz: expected null or"));
-  EXPECT_THAT(text, HasSubstr("'a' is there twice"));
+  EXPECT_THAT(text, HasSubstr("'a' is given twice"));
   EXPECT_THAT(text, HasSubstr("no key 'other'"));
 }
 

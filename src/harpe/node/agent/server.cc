@@ -34,14 +34,14 @@ void watch_signals(net::ServerLoop& loop, Controller& controller, net::ServerLog
   loop.on_signals({SIGTERM, SIGINT, SIGHUP}, [&, dry_run, reload,
                                               terminal = net::ControllingTerminal()](int signal) {
     if (signal != SIGHUP || terminal.has_closed()) {
-      log.write(dry_run ? "asked to stop: would put everything back (dry run: nothing was set)"
-                        : "asked to stop: putting everything back");
+      log.write(dry_run ? "stopping: would restore all settings (dry run: nothing was changed)"
+                        : "stopping: restoring all settings");
       return loop.stop();
     }
     const Status own = log.reopen();
     const Status audit = controller.reopen_audit_log();
     for (const Status& reopened : {own, audit}) {
-      log.write(reopened.ok() ? "log opened anew" : reopened.error().text());
+      log.write(reopened.ok() ? "log reopened" : reopened.error().text());
     }
     reload();
   });
@@ -54,7 +54,7 @@ Status check_agent_options(const AgentOptions& options) {
   for (const std::string& group : options.groups) {
     if (group == kGpuControl || group == kGpuRead || group == kCpuRead) continue;
     diagnostics.add("unknown API group " + in_quotes(group) +
-                    "; there are gpu-control, gpu-read, cpu-read");
+                    "; expected gpu-control, gpu-read or cpu-read");
   }
   if (options.groups.empty()) diagnostics.add("at least one API group must be enabled");
   if (!options.tcp.empty()) {
@@ -62,16 +62,16 @@ Status check_agent_options(const AgentOptions& options) {
     if (!address.ok()) diagnostics.add(address.error().text());
     if (options.signing_key.empty()) {
       diagnostics.add(
-          "over TCP a client is known by its token alone: give the key of the tokens with "
+          "over TCP a client is identified only by its token: give the key of the tokens with "
           "--signing-key");
     }
     if (address.ok() && !address->loopback && !options.tls) {
       diagnostics.add("TCP on " + options.tcp +
-                      " would carry tokens in clear over the network: give --tls-certificate and "
+                      " would send tokens unencrypted over the network: give --tls-certificate and "
                       "--tls-key");
     }
   } else if (options.tls) {
-    diagnostics.add("--tls-certificate and --tls-key are for --tcp, which is missing");
+    diagnostics.add("--tls-certificate and --tls-key need --tcp");
   }
   if (!options.revoked_tokens.empty() && options.signing_key.empty()) {
     diagnostics.add("--revoked-tokens needs --signing-key");
@@ -165,7 +165,7 @@ void fit_limits(AgentOptions& options, std::size_t gpus,
   const std::size_t wanted = options.limits.connections;
   options.limits = fit_to_files(options.limits, files, gpus);
   if (options.limits.connections >= wanted) return;
-  write_log("holds " + std::to_string(options.limits.connections) +
+  write_log("accepts at most " + std::to_string(options.limits.connections) +
             " connections at once: more need more open files than the " + std::to_string(files) +
             " that this process may have (ulimit -Hn, LimitNOFILE)");
 }

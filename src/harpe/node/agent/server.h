@@ -27,8 +27,8 @@ struct AgentOptions {
   std::set<std::string> groups{kGpuControl, kGpuRead, kCpuRead};
   net::HttpLimits limits{
       .is_vital = [](const net::HttpRequest& head) { return head.path == "/health"; },
-      .late_response = "the device did not answer in time; what was asked for may still happen",
-      .full = "there are as many connections as this agent, or one user or address, may have"};
+      .late_response = "the device did not answer in time; the request may still take effect",
+      .full = "the limit of connections is reached, of this agent or of one user or address"};
   ControllerOptions controller;
   std::string version;
 };

@@ -56,7 +56,7 @@ Result<Applied> as_asked(Result<Applied> applied, const Setting& setting, bool d
     return error;
   }
   if (dry_run) {
-    return Error::of(ErrorCode::kRefused, "the agent runs with --dry-run and sets nothing");
+    return Error::of(ErrorCode::kRefused, "the agent runs with --dry-run and changes no settings");
   }
   const bool is_lock = setting.kind == Setting::Kind::kLockClocks;
   // A clock lock counts as set even if the GPU temporarily runs at a lower clock.
@@ -69,7 +69,7 @@ Result<Applied> as_asked(Result<Applied> applied, const Setting& setting, bool d
 Status seen_from_agent(Status status, const std::string& gpu) {
   if (status.ok() || status.error().code != ErrorCode::kNoPermission) return status;
   return Error::of(ErrorCode::kNoPermission,
-                   "the driver does not let the agent set " + gpu +
+                   "the driver does not allow the agent to set " + gpu +
                        ": the administrator has to run it as root with CAP_SYS_ADMIN, as its unit "
                        "does (systemctl cat harpe-agent)");
 }

@@ -74,7 +74,7 @@ TEST_F(SimulatedFaults, ALimitThatTheDriverRoundsIsSaidAlsoWhenItIsPutBack) {
   start("[[fault]]\nkind = \"limit_rounded\"\ngpu = 0\n");
   const auto applied = limit(0, 290_W).get();
   ASSERT_TRUE(applied.ok()) << applied.error().text();
-  EXPECT_THAT(applied->text, HasSubstr(" W -> 275 W (asked for 290 W"));
+  EXPECT_THAT(applied->text, HasSubstr(" W -> 275 W (requested: 290 W"));
   EXPECT_EQ(applied->limit, 275_W);
   // The original limit is not a multiple of 25 W either, so the driver rounds it, too. The agent
   // reports that.

@@ -33,15 +33,16 @@ bool is_trusted(uid_t owner) {
 std::string why_writable(const struct stat& status, bool group_may) {
   if (!is_trusted(status.st_uid)) {
     return "belongs to user " + std::to_string(status.st_uid) +
-           ", who could change it; take one of root's" + (::geteuid() == 0 ? "" : ", or your own");
+           ", who could change it; use one that belongs to root" +
+           (::geteuid() == 0 ? "" : ", or to you");
   }
   if (S_ISLNK(status.st_mode)) return {};
   if (S_ISDIR(status.st_mode) && (status.st_mode & S_ISVTX) != 0) return {};
   if ((status.st_mode & S_IWOTH) != 0) {
-    return "can be written by everybody; take that away (chmod o-w)";
+    return "can be written by everybody; remove that permission (chmod o-w)";
   }
   if ((status.st_mode & S_IWGRP) != 0 && !group_may) {
-    return "can be written by its group; take that away (chmod g-w)";
+    return "can be written by its group; remove that permission (chmod g-w)";
   }
   return {};
 }
@@ -51,7 +52,7 @@ std::vector<std::string> why_directories_not_trusted(const fs::path& directory, 
   const auto look_at = [&](const fs::path& at, bool links, bool group) {
     struct stat status{};
     if (::lstat(at.c_str(), &status) != 0) {
-      reasons.push_back(at.string() + " cannot be looked at: " + reason_of(errno));
+      reasons.push_back(at.string() + " cannot be inspected: " + reason_of(errno));
     } else if (S_ISLNK(status.st_mode) == links) {
       const std::string reason = why_writable(status, group);
       if (!reason.empty()) reasons.push_back(at.string() + " " + reason);
@@ -60,7 +61,7 @@ std::vector<std::string> why_directories_not_trusted(const fs::path& directory, 
   std::error_code error;
   const fs::path named = fs::absolute(directory, error).lexically_normal();
   const fs::path real = fs::canonical(named, error);
-  if (error) return {directory.string() + " cannot be looked at: " + error.message()};
+  if (error) return {directory.string() + " cannot be inspected: " + error.message()};
   for (fs::path at = named; at != at.root_path(); at = at.parent_path()) look_at(at, true, false);
   for (fs::path at = real;; at = at.parent_path()) {
     look_at(at, false, group_may && at != real);
@@ -79,7 +80,7 @@ std::vector<std::string> why_not_trusted(const fs::path& file, bool group_may) {
   std::vector<std::string> reasons;
   struct stat status{};
   if (::lstat(file.c_str(), &status) != 0) {
-    reasons.push_back(file.string() + " cannot be looked at: " + reason_of(errno));
+    reasons.push_back(file.string() + " cannot be inspected: " + reason_of(errno));
   } else if (!S_ISREG(status.st_mode)) {
     reasons.push_back(file.string() + " is not a regular file");
   } else if (const std::string reason = why_writable(status, false); !reason.empty()) {
@@ -108,13 +109,13 @@ Result<UniqueFd> open_trusted(const fs::path& file, int flags, unsigned mode) {
   UniqueFd opened(
       ::open(file.c_str(), flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, mode));
   if (!opened) {
-    if (errno == ELOOP) return Error::io(file.string(), "is a link, which is not followed");
+    if (errno == ELOOP) return Error::io(file.string(), "is a symbolic link, which is not allowed");
     // The error of a pipe without a reader.
     if (errno == ENXIO) return Error::io(file.string(), "is not a regular file");
     return file_failure(file, "cannot open", errno);
   }
   struct stat status{};
-  if (::fstat(opened.get(), &status) != 0) return file_failure(file, "cannot be looked at", errno);
+  if (::fstat(opened.get(), &status) != 0) return file_failure(file, "cannot be inspected", errno);
   if (!S_ISREG(status.st_mode)) return Error::io(file.string(), "is not a regular file");
   if (const std::string reason = why_writable(status, false); !reason.empty()) {
     return Error{ErrorCode::kNoPermission, {{.message = file.string() + " " + reason}}};

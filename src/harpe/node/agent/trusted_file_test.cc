@@ -58,7 +58,7 @@ TEST_F(TrustedFile, ALinkIsNotFollowed) {
   fs::create_symlink(written("a"), directory_.path() / "link");
   const auto opened = open_trusted(directory_.path() / "link", O_RDONLY);
   ASSERT_FALSE(opened.ok());
-  EXPECT_THAT(opened.error().text(), HasSubstr("is a link"));
+  EXPECT_THAT(opened.error().text(), HasSubstr("is a symbolic link"));
 }
 
 TEST_F(TrustedFile, WhatOthersCanWriteIsRefused) {
@@ -96,8 +96,9 @@ TEST_F(TrustedFile, OfAnotherUserIsRefused) {
   ASSERT_EQ(::chown(file.c_str(), kOther, kOther), 0);
   const auto opened = open_trusted(file, O_WRONLY | O_APPEND | O_CREAT);
   ASSERT_FALSE(opened.ok());
-  EXPECT_THAT(opened.error().text(),
-              HasSubstr("belongs to user 12001, who could change it; take one of root's"));
+  EXPECT_THAT(
+      opened.error().text(),
+      HasSubstr("belongs to user 12001, who could change it; use one that belongs to root"));
   // Another user's link in the path could be changed at any time.
   fs::create_directory(directory_.path() / "real");
   fs::create_directory_symlink("real", directory_.path() / "way");

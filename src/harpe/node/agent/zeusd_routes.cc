@@ -224,7 +224,7 @@ void stream_cpu_power(ApiContext& context, const net::HttpRequest& request,
   if (!cpus) return;
   if (!context.controller.policy().may_read_node(request.peer)) {
     return reply(
-        net::error_response(403, "the agent's policy does not let you read the CPUs' energy"));
+        net::error_response(403, "the agent's policy does not allow you to read the CPUs' energy"));
   }
   auto stream = context.power.cpus(*cpus, request);
   if (!stream.ok()) return reply(net::error_response(503, stream.error().text()));
@@ -361,7 +361,7 @@ Done<GpuReading> pick(std::optional<T> GpuReading::* member, const char* what, D
     const std::optional<T>& value = (*reading).*member;
     if (!value) {
       return done(
-          Error::of(ErrorCode::kNotSupported, std::string("this GPU does not tell ") + what));
+          Error::of(ErrorCode::kNotSupported, std::string("this GPU does not report ") + what));
     }
     done(*value);
   };
@@ -440,7 +440,7 @@ void stream_gpu_power(ApiContext& context, const net::HttpRequest& request,
   for (const int gpu : *gpus) {
     if (context.controller.policy().allowance(request.peer, known[gpu]).read) continue;
     return reply(net::error_response(
-        403, "the agent's policy does not let you read GPU " + std::to_string(gpu)));
+        403, "the agent's policy does not allow you to read GPU " + std::to_string(gpu)));
   }
   auto stream = context.power.gpus(*gpus, PowerStream::Format::kZeusd, request);
   if (!stream.ok()) return reply(net::error_response(503, stream.error().text()));

@@ -17,7 +17,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 Error garbled() {
-  return Error::of(ErrorCode::kUnavailable, "what answers on the agent's socket is not the agent");
+  return Error::of(ErrorCode::kUnavailable,
+                   "the process that answers on the agent's socket is not the agent");
 }
 
 std::string text_at(const JsonValue& object, std::string_view key) {
@@ -135,7 +136,7 @@ std::string agent_socket(const std::string& given) {
 Result<AgentClient> AgentClient::connect(const std::filesystem::path& socket, Seconds longest) {
   const std::string path = socket.string();
   if (path.empty() || path.size() >= sizeof sockaddr_un{}.sun_path) {
-    return Error::invalid("not the path of a socket: " + in_quotes(path));
+    return Error::invalid("this is not the path of a socket: " + in_quotes(path));
   }
   net::HttpLinkOptions options;
   options.server = "http://harpe";  // only for the header; the socket determines the server

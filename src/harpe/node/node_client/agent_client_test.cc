@@ -143,7 +143,8 @@ Result<std::vector<GpuIdentity>> gpus_of(std::optional<std::string> bytes,
   return agent->gpus();
 }
 
-constexpr const char* kNotTheAgent = "what answers on the agent's socket is not the agent";
+constexpr const char* kNotTheAgent =
+    "the process that answers on the agent's socket is not the agent";
 
 TEST(AgentClient, SaysThatNoAgentListens) {
   const std::string path = socket_path();

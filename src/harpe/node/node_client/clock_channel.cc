@@ -27,7 +27,7 @@ constexpr timeval kLongestWait{5, 0};        // an agent that hangs must not han
 
 Error failure(const std::string& what, int error) {
   if (error == EAGAIN || error == EWOULDBLOCK) {
-    return Error::of(ErrorCode::kUnavailable, what + ": it does not answer within " +
+    return Error::of(ErrorCode::kUnavailable, what + ": it did not answer within " +
                                                   std::to_string(kLongestWait.tv_sec) + " s");
   }
   return Error::of(ErrorCode::kUnavailable, what + ": " + std::generic_category().message(error));
@@ -84,8 +84,8 @@ bool take_word(std::string_view& text, std::string_view word) {
 
 Error unexpected(std::string_view text) {
   if (take_word(text, "error")) return Error::of(ErrorCode::kUnavailable, std::string(text));
-  return Error::of(ErrorCode::kUnavailable,
-                   "the agent answered " + in_quotes(text) + ", which this client does not know");
+  return Error::of(ErrorCode::kUnavailable, "the agent answered " + in_quotes(text) +
+                                                ", which this client does not understand");
 }
 
 }  // namespace

@@ -28,7 +28,7 @@ Result<std::shared_ptr<ClockSlot>> ClockSlot::make() {
   const int file = slot->memory_file_.get();
   if (file < 0 || ::ftruncate(file, ClockMemory::kBytes) != 0 ||
       ::fcntl(file, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
-    return memory_failure("cannot make memory for a clock channel");
+    return memory_failure("cannot allocate memory for a clock channel");
   }
   void* memory = ::mmap(nullptr, ClockMemory::kBytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
   if (memory == MAP_FAILED) return memory_failure("cannot map memory for a clock channel");

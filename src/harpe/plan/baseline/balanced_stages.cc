@@ -22,8 +22,9 @@ Result<ForwardTimes> forward_times(const Frontier& frontier, int stage) {
     forward.times.push_back(point.time);
   }
   if (forward.clocks.size() < 2)
-    return Error::invalid("stage " + std::to_string(stage) +
-                          " has no forward with a choice of clocks, by which stages are balanced");
+    return Error::invalid(
+        "stage " + std::to_string(stage) +
+        " has no forward with a choice of clocks, which balancing the stages needs");
   forward.chosen = forward.clocks.size() - 1;
   return forward;
 }

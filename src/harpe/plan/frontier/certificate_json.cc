@@ -89,7 +89,7 @@ class CertificateReader {
       if (!(latency >= 0 && latency <= kLongestLatency)) add(item, "expected seconds from 0");
       const Megahertz of{static_cast<int>(std::clamp<std::int64_t>(clock, 0, kHighestClock))};
       if (std::ranges::find(entries, of, &LatencyByClock::Entry::clock) != entries.end())
-        add(item, "this clock is there already");
+        add(item, "this clock appears twice");
       entries.push_back({of, Seconds{latency}});
     }
     if (diagnostics_.count() == before) certificate_.latency = LatencyByClock(std::move(entries));

@@ -312,7 +312,7 @@ TEST(KnobPlanJson, HasTheKnobsThatAreGiven) {
   EXPECT_THAT(refused("_mhz\": 810", "_mhz\": 0"), HasSubstr("memory_frequency_mhz"));
   plan.instructions[1][1].clock = {};
   EXPECT_THAT(diagnostics_of(parse_plan_json(plan_json(plan), "p")),
-              HasSubstr("what has no clock"));
+              HasSubstr("an instruction without a clock"));
 }
 
 TEST(FrontierJson, NumbersTheKnobsOfItsPlans) {

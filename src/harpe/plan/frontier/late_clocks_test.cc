@@ -466,7 +466,7 @@ TEST(LateCertificate, IsRefusedForAPlanThatCountsLessOrLeavesOutWhatFits) {
   EXPECT_EQ(refused(one.plan, one.certificate), "");
   Certificate later = one.certificate;
   later.latency = LatencyByClock(0.012_s);
-  EXPECT_NE(refused(one.plan, later).find("its setting may come 0.012 s late"), std::string::npos)
+  EXPECT_NE(refused(one.plan, later).find("its setting may be 0.012 s late"), std::string::npos)
       << refused(one.plan, later);
   Certificate greedy = one.certificate;
   for (std::int64_t& longest : greedy.longest) longest -= longest / 3;
@@ -492,7 +492,7 @@ TEST(LateCertificate, NamesWhatIsNoLatency) {
            {"[[900]]", "expected [MHz, seconds]"},
            {"[[900, -1]]", "expected seconds from 0"},
            {"[[-3, 1]]", "expected a clock from 0 MHz"},
-           {"[[900, 1], [900, 2]]", "this clock is there already"}}) {
+           {"[[900, 1], [900, 2]]", "this clock appears twice"}}) {
     std::string text = good;
     text.replace(at, latency.size(), "\"latency\": " + wrong);
     const auto read = parse_certificate_json(text, "c.json");

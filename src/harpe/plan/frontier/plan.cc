@@ -120,9 +120,10 @@ Result<Schedule> schedule_of(const Plan& plan) {
       if (const auto whole = whole_of(fused)) {
         list.push_back(*whole);
       } else {
-        diagnostics.add("stage " + std::to_string(stage) + " " + std::string(name(fused[0].kind)) +
-                        " of micro-batch " + std::to_string(fused[0].micro_batch) +
-                        " is fused with what follows, which makes no instruction of a schedule");
+        diagnostics.add(
+            "stage " + std::to_string(stage) + " " + std::string(name(fused[0].kind)) +
+            " of micro-batch " + std::to_string(fused[0].micro_batch) +
+            " is fused with the next instruction, but a schedule has no such instruction");
       }
       fused.clear();
     }

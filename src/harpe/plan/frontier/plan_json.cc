@@ -247,7 +247,8 @@ class PlanReader {
       Fields fields(item, "an instruction", diagnostics_);
       i.knobs = plan::read_knobs(fields);
       if (!i.knobs.empty() && i.clock.value == 0) {
-        add(item, "what has no clock has no memory clock, power limit or label either");
+        add(item,
+            "an instruction without a clock cannot have a memory clock, power limit or label");
       }
     }
     check_keys(item, keys);

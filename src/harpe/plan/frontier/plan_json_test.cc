@@ -236,7 +236,7 @@ TEST(ScheduleOf, RefusesWhatMakesNoInstruction) {
                                {.kind = second, .micro_batch = micro_batch}},
                               2)));
   };
-  const char* const message = "is fused with what follows, which makes no instruction";
+  const char* const message = "is fused with the next instruction, but a schedule has no such";
   EXPECT_EQ(error(kRecompute, kBackward, 0), "");
   EXPECT_EQ(error(kForward, kBackward, 1), "");
   EXPECT_THAT(error(kRecompute, kBackward, 1), HasSubstr(message));

@@ -75,7 +75,7 @@ class LineUp {
       if ((!is_load && !is_end) || is_scheduled) return true;
       const auto computes = [](const Instruction& i) { return !is_fixed_time(i.kind); };
       if (is_end && std::ranges::any_of(rest, computes)) {
-        return differ("runs " + entry_text() + " ahead of computations of the schedule");
+        return differ("runs " + entry_text() + " before computations of the schedule");
       }
       if (is_load) {
         const bool has_forward = !rest.empty() &&
@@ -83,10 +83,12 @@ class LineUp {
                                   rest[0].kind == InstructionKind::kForwardBackward) &&
                                  rest[0].micro_batch == entry.micro_batch &&
                                  chunk_[rest[0].part] == entry.chunk;
-        if (!has_forward) return differ("runs " + entry_text() + ", but not ahead of its forward");
+        if (!has_forward)
+          return differ("runs " + entry_text() + ", but not directly before its forward");
         added.part = rest[0].part;
       }
-      if (entry.fused_with_next) return differ("fuses " + entry_text() + " with what follows");
+      if (entry.fused_with_next)
+        return differ("fuses " + entry_text() + " with the next instruction");
       emit(added, next_);
     }
     return true;
@@ -218,10 +220,9 @@ Result<Schedule> named_schedule(const Plan& plan) {
   const auto& generators = schedule_generators();
   const auto found = std::ranges::find(generators, plan.schedule, &ScheduleGenerator::name);
   if (found == generators.end()) {
-    return Error::invalid(
-        "the plan follows " +
-        (plan.schedule.empty() ? "no schedule by name" : "'" + plan.schedule + "'") +
-        ", which is none of the schedules known by name");
+    return Error::invalid(plan.schedule.empty()
+                              ? std::string("the plan does not name its schedule")
+                              : "the plan's schedule '" + plan.schedule + "' is not known by name");
   }
   // Checked before generating as many micro-batches as a file may claim.
   std::size_t entries = 0;

@@ -173,7 +173,7 @@ TEST(Predict, ErrorsNameWhatIsWrong) {
   EXPECT_THAT(error(plan, {}), HasSubstr("stage 1 forward: chunk 3"));
   plan = test_plan();
   std::swap(plan.instructions[1].front(), plan.instructions[1].back());
-  EXPECT_THAT(error(plan, {}), HasSubstr("circle"));
+  EXPECT_THAT(error(plan, {}), HasSubstr("cycle"));
 }
 
 }  // namespace

@@ -192,7 +192,7 @@ class CertificateVerifier {
     const std::size_t nodes = choices_.size();
     const Exact deadline = std::max(checked_.period, Exact(certificate_.deadline.value));
     const std::optional<std::vector<int>> order = topological_order(graph_);
-    if (!order) return diagnostics_.add("certificate: its graph has a circle"), false;
+    if (!order) return diagnostics_.add("certificate: its graph has a cycle"), false;
     std::vector<Exact> fastest, start(nodes), end(nodes, deadline);
     for (const auto& choices : choices_)
       fastest.emplace_back(std::ranges::min(choices, {}, &Choice::time).time.value);
@@ -230,7 +230,7 @@ class CertificateVerifier {
           add_too_soon(Seconds{left_out->rounded_up()});
       }
       if (choices_[i].empty()) {
-        diagnostics_.add("certificate: it leaves out all that " + describe(i) + " can take");
+        diagnostics_.add("certificate: it leaves out all choices of " + describe(i));
         return false;
       }
     }
@@ -298,7 +298,7 @@ class CertificateVerifier {
   void find_lost() {
     std::vector<LoopArc> arcs;
     if (certificate_.latency) {
-      diagnostics_.add("certificate: loops prove nothing of plans whose settings come late");
+      diagnostics_.add("certificate: loops prove nothing about plans with late settings");
       return;
     }
     for (std::size_t i = 0; i < choices_.size(); ++i) {
@@ -323,7 +323,7 @@ class CertificateVerifier {
       const auto least = least_of_late_stage(plan_, profile_, certificate_, stage, lists[stage]);
       if (!least) {
         return diagnostics_.add(
-            "certificate: it proves nothing of stage " + std::to_string(stage) +
+            "certificate: it proves nothing about stage " + std::to_string(stage) +
             ", whose energies are out of range or whose settings are all left out");
       }
       late_ += *least;
@@ -346,7 +346,7 @@ class CertificateVerifier {
       if (certificate_.start[i] < 0 || time + tolerance < hull.front().time ||
           at(certificate_.end[i]) > certificate_.deadline + tolerance) {
         diagnostics_.add("certificate: start and end of " + describe(i) +
-                         " leave it too little time, or lie outside the iteration");
+                         " leave it too little time, or are outside the iteration");
       }
       cost += relaxed_cost(hull, time);
     }

@@ -392,7 +392,7 @@ void check_late_changes(const Plan& plan, const Profile& profile, const LatencyB
       if (found.time >= tolerance * wanted->time - 1e-12 &&
           found.cost >= tolerance * wanted->cost - 1e-12 * i.energy.value)
         continue;
-      diagnostics.add(describe(stage, i, plan.chunks > 1) + ": its setting may come " +
+      diagnostics.add(describe(stage, i, plan.chunks > 1) + ": its setting may be " +
                       text(latency.to(i.clock)) + " late by the certificate, which costs up to " +
                       text(Seconds{wanted->time}) + " and " + text(Joules{wanted->cost}) +
                       ", but the plan counts " + text(Seconds{found.time}) + " and " +

@@ -362,7 +362,7 @@ TEST(VerifySchedule, TakesTheScheduleOfAFileAndNoOther) {
   const Plan plan = frontier_of(schedule).all_max();
   EXPECT_THAT(verify_plan(plan, schedule, profile, nullptr).diagnostics, IsEmpty());
   EXPECT_THAT(verify_plan(plan, profile, nullptr).diagnostics,
-              Contains(HasSubstr("the plan follows 'custom', which is none of the schedules")));
+              Contains(HasSubstr("the plan's schedule 'custom' is not known by name")));
   const auto refuses = [&](const char* message, const Schedule& other) {
     EXPECT_THAT(verify_plan(plan, other, profile, nullptr).diagnostics,
                 Contains(HasSubstr(message)));
@@ -381,7 +381,7 @@ TEST(VerifySchedule, TakesTheScheduleOfAFileAndNoOther) {
   std::swap(schedule.lists[1][0], schedule.lists[1][1]);
   std::swap(in_a_circle.instructions[1][0], in_a_circle.instructions[1][1]);
   EXPECT_THAT(verify_plan(in_a_circle, schedule, profile, nullptr).diagnostics,
-              Contains(HasSubstr("wait for each other in a circle")));
+              Contains(HasSubstr("wait for each other in a cycle")));
 }
 
 TEST(VerifySchedule, KnowsWhatAPlanMayAddToItsSchedule) {
@@ -395,10 +395,11 @@ TEST(VerifySchedule, KnowsWhatAPlanMayAddToItsSchedule) {
   };
   // Stage 0: F0 F1 B0 B1.
   EXPECT_THAT(with(1, {.kind = InstructionKind::kLoad, .micro_batch = 1}), IsEmpty());
-  EXPECT_THAT(with(2, {.kind = InstructionKind::kLoad, .micro_batch = 0}),
-              Contains(HasSubstr("runs load of micro-batch 0, but not ahead of its forward")));
+  EXPECT_THAT(
+      with(2, {.kind = InstructionKind::kLoad, .micro_batch = 0}),
+      Contains(HasSubstr("runs load of micro-batch 0, but not directly before its forward")));
   EXPECT_THAT(with(3, {.kind = InstructionKind::kOptimizer}),
-              Contains(HasSubstr("runs optimizer ahead of computations")));
+              Contains(HasSubstr("runs optimizer before computations")));
   EXPECT_THAT(with(3, {.kind = InstructionKind::kSend, .micro_batch = 1}),
               Contains(HasSubstr("runs send of micro-batch 1, where the schedule has backward")));
   Plan reduced = good;

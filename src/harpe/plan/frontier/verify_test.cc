@@ -246,8 +246,7 @@ TEST(Verify, RefusesListsThatAreNotThoseOfTheSchedule) {
       "stage 2, instruction 0: the plan runs backward of micro-batch 3, where the schedule has "
       "forward of micro-batch 0",
       [](Plan& p) { std::swap(p.instructions[2].front(), p.instructions[2].back()); });
-  expect("the plan follows 'early', which is none of the schedules known by name",
-         [](Plan& p) { p.schedule = "early"; });
+  expect("the plan's schedule 'early' is not known by name", [](Plan& p) { p.schedule = "early"; });
 }
 
 TEST(Verify, RefusesEveryFlowThatIsOffByOneUnit) {

@@ -9,14 +9,14 @@ namespace harpe {
 Result<std::string> zeus_plan(const Plan& plan) {
   if (plan.has_knobs()) {
     return Error::invalid(
-        "a plan for Zeus has clocks alone, but this one sets memory clocks, power limits or "
+        "a plan for Zeus has only clocks, but this plan sets memory clocks, power limits or "
         "labels, "
         "too");
   }
   if (plan.runs_in_parts()) {
     return Error::invalid(
-        "a plan for Zeus has a clock for each instruction of the schedule, but this one runs some "
-        "of them as several");
+        "a plan for Zeus has a clock for each instruction of the schedule, but this plan splits "
+        "some of them");
   }
   std::string text = "[\n";
   Joules effective{0};

@@ -26,7 +26,7 @@ TEST(ZeusPlan, WritesOneListAStageAndTheCosts) {
 TEST(ZeusPlan, HasNoPlaceForKnobs) {
   Plan plan = test_plan();
   plan.instructions[1][0].knobs.power_limit = {250};
-  EXPECT_THAT(diagnostics_of(zeus_plan(plan)), HasSubstr("has clocks alone"));
+  EXPECT_THAT(diagnostics_of(zeus_plan(plan)), HasSubstr("has only clocks"));
 }
 
 }  // namespace

@@ -147,8 +147,8 @@ Status check_objective(const PlanTable& plans, const Objective& objective, Secon
       const Seconds straggler = *pipeline_time(plans, objective);
       if (straggler >= fastest) return ok_status();
       return Error::infeasible("a straggler that takes " + shortest(straggler.value) +
-                               " s is none: the fastest plan takes " + rounded_up(fastest.value) +
-                               " s");
+                               " s is faster than the fastest plan, which takes " +
+                               rounded_up(fastest.value) + " s");
     }
     case Objective::Kind::kDeadline: {
       const Seconds possible = fastest + overhead;

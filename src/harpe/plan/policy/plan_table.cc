@@ -86,7 +86,7 @@ Result<PlanTable> PlanTable::build(const Frontier& frontier, const Options& opti
   }
   for (std::size_t i = 0; i < times.size(); ++i) {
     if (options.wanted && !options.wanted())
-      return Error::of(ErrorCode::kUnavailable, "the plans are not wanted any more");
+      return Error::of(ErrorCode::kUnavailable, "the plans are no longer needed");
     if (progress) progress(static_cast<double>(i) / static_cast<double>(times.size()));
     // Late clocks can rule out times next to the shortest; the table then has one plan less.
     if (const Result<Plan> plan = frontier.plan_for_straggler(times[i], usual); plan.ok())

@@ -401,7 +401,7 @@ Result<PlanTable> PlanTable::read(const JsonValue& document, const std::string& 
     if (!same_lists(one, table.all_max_)) {
       diagnostics.add(plan->line, plan->column, "has other lists than \"all_max\"");
     } else if (!table.plans_.empty() && one.time <= table.plans_.back().time) {
-      diagnostics.add(plan->line, plan->column, "plans come in rising order of time");
+      diagnostics.add(plan->line, plan->column, "expected plans in ascending order of time");
     }
     table.plans_.push_back(std::move(one));
   }

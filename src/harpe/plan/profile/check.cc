@@ -151,14 +151,14 @@ class Suspicion {
     }
     if (low > 0) {
       say("draws less than the blocking power of " + text(blocking_power_) + " at " + clocks(low) +
-          ", " + text(power(*lowest)) + " at least: computing should take more than waiting");
+          ", " + text(power(*lowest)) + " at least: computing should need more power than waiting");
     }
   }
 
   void noisy(double noise, const std::string& what) {
     if (noise < kNoisyProfile) return;
     say(what + " scatters by " + percent(noise) +
-        " about its curve: measure longer, or while nothing else runs on the machine");
+        " around its curve: measure longer, or while nothing else runs on the machine");
   }
 
   void few_clocks() {

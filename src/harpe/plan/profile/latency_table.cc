@@ -50,7 +50,7 @@ class LatencyTableReader {
                          "unknown column " + in_quotes(cell.text) +
                              ": expected frequency (MHz), latency (s) and least_latency (s)");
       } else if (*place) {
-        diagnostics_.add(header.line, cell.column, "column " + column + " is there twice");
+        diagnostics_.add(header.line, cell.column, "column " + column + " appears twice");
       } else {
         *place = i;
       }

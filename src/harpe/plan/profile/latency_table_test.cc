@@ -73,7 +73,7 @@ TEST(LatencyTable, RefusesWhatIsNoneWithLineAndColumn) {
               AllOf(HasSubstr("late.csv:1:11: unknown column 'delay'"),
                     HasSubstr("late.csv:1:1: column latency (s) is missing")));
   EXPECT_THAT(refused("frequency,latency,latency\n"),
-              HasSubstr("late.csv:1:19: column latency is there twice"));
+              HasSubstr("late.csv:1:19: column latency appears twice"));
   EXPECT_THAT(refused("frequency,latency\n1410.5,0.1\n900,-1\nx,10ms\n900\n"),
               AllOf(HasSubstr("late.csv:2:1: frequency: expected whole MHz"),
                     HasSubstr("late.csv:3:5: latency: expected seconds from 0 to 3600, found '-1'"),

@@ -354,7 +354,7 @@ class Reader {
     }
     if (gaps.empty()) return;
     diagnostics.add(place.line, place.column,
-                    "stages count from 0 without a gap, but " + describe_gaps(gaps) +
+                    "stages must be numbered from 0 without gaps, but " + describe_gaps(gaps) +
                         (gaps.size() == 1 && gaps[0].first == gaps[0].second ? " is" : " are") +
                         " missing (the highest is " + std::to_string(expected - 1) + ")");
   }
@@ -480,7 +480,7 @@ class Reader {
     const std::optional<double> number = parse_number(text);
     if (!number) return not_a_number(row, column, "a finite number of " + unit);
     const std::string subject = std::string(kProfileColumnNames[column]) + " " + in_quotes(text);
-    if (*number == 0) return error(row, column, subject + " is zero: every instruction takes some");
+    if (*number == 0) return error(row, column, subject + " is zero, but it must be above 0");
     if (*number < 0) return error(row, column, subject + " is negative");
     if (*number < range.low || *number > range.high) {
       return error(row, column,
@@ -621,7 +621,7 @@ Result<Profile> parse_profile(std::string_view text, const std::string& file) {
   if (const auto other = other_form(text)) {
     diagnostics.add(other->line, 1,
                     "this is " + std::string(other->name) +
-                        ", and no profile: expected a table with the columns "
+                        ", not a profile: expected a table with the columns "
                         "stage,instruction,frequency,time,energy");
     return Error::invalid(std::move(diagnostics));
   }
@@ -629,7 +629,7 @@ Result<Profile> parse_profile(std::string_view text, const std::string& file) {
   if (rows.empty()) {
     if (diagnostics.empty()) {
       diagnostics.add(1, 1,
-                      std::string("the file ") + (text.empty() ? "is empty" : "holds no rows") +
+                      std::string("the file ") + (text.empty() ? "is empty" : "has no rows") +
                           ": expected the header stage,instruction,frequency,time,energy");
     }
     return Error::invalid(std::move(diagnostics));

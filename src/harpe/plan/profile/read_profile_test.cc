@@ -347,7 +347,7 @@ TEST(ParseProfile, SaysWhenTheLastLineLooksTruncated) {
 
 TEST(ParseProfile, RefusesFilesWithoutRows) {
   expect_error("", 1, 1, "the file is empty: expected the header stage,instruction,frequency,");
-  expect_error("# only a comment\n\n", 1, 1, "the file holds no rows: expected the header");
+  expect_error("# only a comment\n\n", 1, 1, "the file has no rows: expected the header");
   expect_error(std::string("# measured\n") + kHeader, 2, 1, "no rows follow the header");
 }
 

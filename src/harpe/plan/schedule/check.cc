@@ -174,9 +174,8 @@ class Checker {
     if (!fixed_time || part != -1) {
       right &= in_range(place, "part", part, schedule_.parts());
       if (right && schedule_.placement[part] != place.stage) {
-        add(place, "part " + std::to_string(part) + " stands on stage " +
-                       std::to_string(place.stage) + " here, but belongs to stage " +
-                       std::to_string(schedule_.placement[part]));
+        add(place, "part " + std::to_string(part) + " is on stage " + std::to_string(place.stage) +
+                       " here, but belongs to stage " + std::to_string(schedule_.placement[part]));
       }
     }
     if (!fixed_time || micro_batch != -1) {
@@ -244,7 +243,7 @@ class Checker {
         first[use.role] = &use;
       } else {
         add(use.place,
-            role_text(use) + " stands twice; the first is at " + text(first[use.role]->place));
+            role_text(use) + " appears twice; the first is at " + text(first[use.role]->place));
       }
     }
     const Use& any = uses_[begin];

@@ -291,7 +291,7 @@ std::string Pipeline::circle(std::span<const int> missing) const {
     node = before;
   }
   walk.erase(walk.begin(), walk.begin() + seen[node]);
-  std::string text = "the order of instructions and their dependencies form a circle: ";
+  std::string text = "the order of instructions and their dependencies form a cycle: ";
   constexpr int kShown = 6;
   const int length = static_cast<int>(walk.size());
   for (int i = 0; i < std::min(length, kShown); ++i) {

@@ -337,7 +337,7 @@ TEST(Pipeline, BlockingSendsThatWaitForEachOtherAreNamed) {
   const Result<Pipeline> blocked = Pipeline::build(schedule, transfers);
   ASSERT_FALSE(blocked.ok());
   EXPECT_EQ(blocked.error().text(),
-            "the order of instructions and their dependencies form a circle: the transfer of send "
+            "the order of instructions and their dependencies form a cycle: the transfer of send "
             "of part 0 micro-batch 1 (0SEND_F1) waits for the transfer of send of part 1 "
             "micro-batch 0 (1SEND_B0) waits for the transfer of send of part 0 micro-batch 1 "
             "(0SEND_F1); 0SEND_F1 and 1SEND_B0 wait for each other: a blocking send ends with its "
@@ -390,10 +390,9 @@ TEST(Pipeline, WalksTheCircleOfASchedule) {
   const Result<Pipeline> pipeline = Pipeline::build(*schedule);
   ASSERT_FALSE(pipeline.ok());
   EXPECT_EQ(pipeline.error().code, ErrorCode::kInvalidInput);
-  EXPECT_NE(
-      pipeline.error().text().find(
-          "form a circle: stage 0 backward of part 0 micro-batch 0 waits for stage 0 forward"),
-      std::string::npos)
+  EXPECT_NE(pipeline.error().text().find(
+                "form a cycle: stage 0 backward of part 0 micro-batch 0 waits for stage 0 forward"),
+            std::string::npos)
       << pipeline.error().text();
 }
 

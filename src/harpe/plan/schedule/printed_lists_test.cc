@@ -72,7 +72,7 @@ TEST(PrintedLists, SayWhereTheyAreWrong) {
   EXPECT_EQ(list_errors("[0F0, 0B0]\n []"), "f:2:2: this stage has no action");
   EXPECT_EQ(list_errors("[0F0, 0B0]\n[None]"), "f: stage 1 has no instruction");
   EXPECT_EQ(list_errors("[0F0,\n 0B0, 0F0]"),
-            "f:2:7: forward of micro-batch 0 on part 0 stands twice; the first is at line 1, "
+            "f:2:7: forward of micro-batch 0 on part 0 appears twice; the first is at line 1, "
             "column 2");
   EXPECT_EQ(list_errors(""), "f:1:1: expected the list of stage 0, got the end of the file");
 }

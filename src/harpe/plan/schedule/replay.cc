@@ -174,7 +174,7 @@ class Player {
   }
 
   std::string circle(int stage) const {
-    std::string found = "stages wait for each other in a circle: ";
+    std::string found = "stages wait for each other in a cycle: ";
     // Moves from a stage that waits outside the circle to a stage in it.
     for (std::size_t n = 0; n < stages_.size() && stages_[stage].awaited.stage >= 0; ++n) {
       stage = stages_[stage].awaited.stage;

@@ -116,7 +116,7 @@ TEST(Replay, NamesTheBlockingSendsThatWaitForEachOther) {
       "0F0,0SEND_F0,0F1,0SEND_F1,0RECV_B0,0B0,0RECV_B1,0B1\n"
       "1RECV_F0,1F0,1B0,1SEND_B0,1RECV_F1,1F1,1B1,1SEND_B1\n";
   EXPECT_EQ(refusal(each_sends_first, blocking_transfers()),
-            "stages wait for each other in a circle: stage 1 send of part 1 micro-batch 0 "
+            "stages wait for each other in a cycle: stage 1 send of part 1 micro-batch 0 "
             "(1SEND_B0) waits for stage 0 send of part 0 micro-batch 1 (0SEND_F1); 1SEND_B0 and "
             "0SEND_F1 wait for each other: a blocking send ends with its recv");
   EXPECT_EQ(refusal(each_sends_first, {.mode = {}, .forward = {{0.5}}, .backward = {{0.25}}}), "");
@@ -135,7 +135,7 @@ TEST(Replay, SaysWhichStagesWaitForEachOther) {
   const Schedule schedule = schedule_of_csv("0B0,0F0\n1F0,1B0\n");
   const std::vector<std::vector<Seconds>> ones(2, std::vector<Seconds>(2, Seconds{1}));
   EXPECT_EQ(diagnostics_of(replay(schedule, {}, ones)),
-            "stages wait for each other in a circle: stage 0 backward of part 0 micro-batch 0 "
+            "stages wait for each other in a cycle: stage 0 backward of part 0 micro-batch 0 "
             "waits for stage 0 forward of part 0 micro-batch 0, before which stage 0 waits at "
             "stage 0 backward of part 0 micro-batch 0");
 }

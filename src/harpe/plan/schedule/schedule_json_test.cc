@@ -101,7 +101,7 @@ TEST(ScheduleJson, EveryErrorHasItsPlace) {
 
 TEST(ScheduleJson, InvariantsAreCheckedWithPlaces) {
   EXPECT_EQ(errors(one_stage(std::string(kForward) + ",\n" + kForward + ",\n" + kBackward)),
-            "f:3:1: forward of micro-batch 0 on part 0 stands twice; the first is at line 2, "
+            "f:3:1: forward of micro-batch 0 on part 0 appears twice; the first is at line 2, "
             "column 1");
   EXPECT_EQ(errors(one_stage(kForward)), "f:2:1: backward of micro-batch 0 on part 0 is missing");
 }

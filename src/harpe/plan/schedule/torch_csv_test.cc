@@ -129,22 +129,23 @@ TEST(TorchCsv, AnUnknownActionIsNamedWithTheKnownOnes) {
 
 TEST(TorchCsv, InstructionsTwiceOrNeverAreErrorsWithTheirPlace) {
   EXPECT_EQ(torch_errors("0F0,0F1,0B0,0B1\n1F0,1B0,1F1,1B1,1F0"),
-            "f:2:17: forward of micro-batch 0 on part 1 stands twice; the first is at line 2, "
+            "f:2:17: forward of micro-batch 0 on part 1 appears twice; the first is at line 2, "
             "column 1");
   EXPECT_EQ(torch_errors("0F0,0F1,0B0,0B1\n1F0,1B0,1F1"),
             "f:2:9: backward of micro-batch 1 on part 1 is missing");
   EXPECT_EQ(torch_errors("0F0,0F1,0B0,0B1\n1F0,1B0"),
             "f:2:5: no computation for micro-batch 1 (of 2) on part 1");
-  EXPECT_EQ(torch_errors("0F0,0SEND_F0,0SEND_F0,0B0"),
-            "f:1:14: activation send of micro-batch 0 on part 0 stands twice; the first is at line "
-            "1, column 5");
+  EXPECT_EQ(
+      torch_errors("0F0,0SEND_F0,0SEND_F0,0B0"),
+      "f:1:14: activation send of micro-batch 0 on part 0 appears twice; the first is at line "
+      "1, column 5");
   EXPECT_THAT(torch_errors("0F0,0B0\n2F0,2B0"),
               StartsWith("f:2:1: no computation for part 1, but for part 2"));
 }
 
 TEST(TorchCsv, APartOnTwoStagesIsAFault) {
   EXPECT_EQ(torch_errors("0F0,0B0,1F0\n1B0"),
-            "f:2:1: part 1 stands on stage 1 here, but belongs to stage 0");
+            "f:2:1: part 1 is on stage 1 here, but belongs to stage 0");
 }
 
 TEST(TorchCsv, AStageWithoutActionsIsAFault) {

@@ -19,9 +19,10 @@ Schedule small() {
 TEST(Validate, NamesAnInstructionThatStandsTwice) {
   Schedule schedule = small();
   schedule.lists[0].push_back(schedule.lists[0][1]);
-  EXPECT_EQ(diagnostics_of(validate(schedule)),
-            "stage 0, position 6: forward of micro-batch 1 on part 0 stands twice; the first is at "
-            "stage 0, position 1");
+  EXPECT_EQ(
+      diagnostics_of(validate(schedule)),
+      "stage 0, position 6: forward of micro-batch 1 on part 0 appears twice; the first is at "
+      "stage 0, position 1");
 }
 
 TEST(Validate, NamesAnInstructionThatIsMissing) {
@@ -53,9 +54,9 @@ TEST(Validate, RefusesAPartOnAStageItDoesNotBelongTo) {
   Schedule schedule = small();
   std::swap(schedule.lists[0][0], schedule.lists[1][0]);
   const std::string errors = diagnostics_of(validate(schedule));
-  EXPECT_THAT(errors, HasSubstr("stage 0, position 0: part 1 stands on stage 0 here, but belongs "
+  EXPECT_THAT(errors, HasSubstr("stage 0, position 0: part 1 is on stage 0 here, but belongs "
                                 "to stage 1"));
-  EXPECT_THAT(errors, HasSubstr("stage 1, position 0: part 0 stands on stage 1 here"));
+  EXPECT_THAT(errors, HasSubstr("stage 1, position 0: part 0 is on stage 1 here"));
 }
 
 TEST(Validate, RefusesNumbersOutOfRange) {

@@ -205,7 +205,7 @@ TEST_F(KnobsTest, ThatTheGpuCannotDoAreTold) {
       plan(1, 0, R"(, "knobs": [{"memory_frequency_mhz": 6000}], "knobs_of": [0, 0, 0, 0])"));
   iterate(0);
   iterate(1);
-  EXPECT_TRUE(is_logged("6000 MHz is no memory clock of GPU 0; the nearest is"));
+  EXPECT_TRUE(is_logged("6000 MHz is not a memory clock of GPU 0; the nearest is"));
   EXPECT_TRUE(is_set(std::nullopt, 300_W));
 }
 

@@ -86,8 +86,7 @@ void StageProfiling::clear() {
 /// Returns true if the pipeline's stage ran by the assignments `version` and reported all times and
 /// energies.
 bool StageProfiling::is_measurable(const FinishedIteration& iteration, int pipeline,
-                                   const std::vector<bool>& left_out,
-                                   std::uint64_t version) const {
+                                   const std::vector<bool>& left_out, std::uint64_t version) const {
   const std::size_t number = shape_.group(pipeline, stage_);
   const GroupIteration& group = iteration.groups[number];
   if (left_out[number] || !is_usable(group, shape_, options_) || !group.same_version ||

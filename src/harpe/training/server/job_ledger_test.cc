@@ -95,7 +95,7 @@ TEST(JobLedger, LeavesOutWhatCannotBeRead) {
   parts["energy:2026-11-25"] = R"({"format": "harpe.energy/9"})";
   std::string log;
   const JobLedger again = JobLedger::read(parts, [&](const std::string& why) { log += why; });
-  EXPECT_THAT(log, HasSubstr("later Harpe"));
+  EXPECT_THAT(log, HasSubstr("later version of Harpe"));
   EXPECT_EQ(again.runs("j", kAlways, kForEver).size(), 2U) << "what was on the next day";
 }
 

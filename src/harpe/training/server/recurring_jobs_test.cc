@@ -172,9 +172,10 @@ TEST(RecurringJobs, ATrialIsTakenBack) {
   EXPECT_TRUE(status["cheapest"].is_null());
   for (const json& trial : status["trials"]) EXPECT_EQ(trial["status"], "failed");
   const json log = server.ask("GET", path + "/log").json();
-  EXPECT_THAT(log["events"].back()["text"],
-              HasSubstr("trial 1 (batch size 16) was taken back: its result counts no more; nor do "
-                        "those of trials it stopped: 2"));
+  EXPECT_THAT(
+      log["events"].back()["text"],
+      HasSubstr("trial 1 (batch size 16) was retracted: its result no longer counts; nor do "
+                "the results of trials that it stopped: 2"));
   EXPECT_EQ(client.next().json()["batch_size"], 16) << "it is explored again";
   EXPECT_EQ(server.ask("DELETE", path + "/trials/99").status, 404);
 }
@@ -220,7 +221,7 @@ TEST(RecurringJobs, SayOfAMetricThatWillNotReachItsTarget) {
   EXPECT_EQ(verdict["converged"], false);
   EXPECT_LT(epoch, 15);
   EXPECT_THAT(server.ask("GET", path + "/log").body,
-              HasSubstr("by its metric so far it will not reach its target in the 50 that it may"));
+              HasSubstr("by its metric so far it will not reach its target within the 50 epochs allowed"));
 }
 
 TEST(RecurringJobs, HaveRoutesOfTheirOwn) {

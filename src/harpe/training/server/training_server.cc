@@ -78,7 +78,7 @@ void watch_signals(net::ServerLoop& loop, net::ServerLog& log,
                       return loop.stop();
                     }
                     const Status reopened = log.reopen();
-                    log.write(reopened.ok() ? "log file reopened" : reopened.error().text());
+                    log.write(reopened.ok() ? "log reopened" : reopened.error().text());
                     reload();
                   });
 }

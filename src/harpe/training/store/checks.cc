@@ -32,7 +32,7 @@ Following following(unsigned char first) {
 }
 
 Status refused(const std::string& what) {
-  return Error::invalid(what + " is not UTF-8 text without zero bytes");
+  return Error::invalid(what + " is not valid UTF-8, or contains a zero byte");
 }
 
 bool is_finite(std::initializer_list<double> numbers) {
@@ -105,7 +105,7 @@ bool is_storable(std::string_view text) {
 
 Status check_job_id(std::string_view id) {
   if (id.empty() || id.size() > kLongestId) {
-    return Error::invalid("a job's id has 1 to 255 bytes, not " + std::to_string(id.size()));
+    return Error::invalid("a job's id must have 1 to 255 bytes, not " + std::to_string(id.size()));
   }
   if (!is_storable(id)) return refused("the job's id " + in_quotes(id));
   return ok_status();
@@ -118,7 +118,7 @@ Status check_subject(std::string_view job) {
 Status check_notification(std::string_view text) {
   if (!is_storable(text)) return refused("the notification " + in_quotes(text));
   if (text.size() > kLongestNotification) {
-    return Error::invalid("a notification has up to " + std::to_string(kLongestNotification) +
+    return Error::invalid("a notification may have up to " + std::to_string(kLongestNotification) +
                           " bytes, not " + std::to_string(text.size()));
   }
   return ok_status();
@@ -142,9 +142,10 @@ Status check_changes(const StoreChanges& changes) {
 
 Status check_retention(const Retention& keep) {
   if (!is_finite({keep.since})) {
-    return Error::invalid("the time since when events are kept is not a finite number");
+    return Error::invalid("the earliest time of events to keep is not a finite number");
   }
-  if (keep.most_at_once < 0) return Error::invalid("fewer events than none cannot be deleted");
+  if (keep.most_at_once < 0)
+    return Error::invalid("the number of events to delete must not be negative");
   for (const std::string& job : keep.jobs.value_or(std::vector<std::string>())) {
     HARPE_TRY(check_subject(job));
   }

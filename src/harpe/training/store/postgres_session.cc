@@ -55,9 +55,9 @@ ErrorCode code_of(std::string_view state) {
 
 std::string_view advice_for(std::string_view state) {
   if (state == "53100") return "; the database's disk is full: this change was not saved";
-  if (state == "25006") return "; this server of the database only reads: name the one that writes";
-  if (state == "42501")
-    return "; the database's user needs to own Harpe's tables, see docs/storage.md";
+  if (state == "25006")
+    return "; this database server is read-only: name the one that accepts writes";
+  if (state == "42501") return "; the database user must own Harpe's tables, see docs/storage.md";
   if (state == "3F000") return "; create the schema first, see docs/storage.md";
   if (state == "42P01")
     return "; Harpe's tables were removed: restore a backup, or restart the server";
@@ -163,8 +163,8 @@ Status PostgresSession::connect() {
                    why.find("permission denied") != std::string::npos;
   if (who) {
     return Error::of(ErrorCode::kNoPermission,
-                     "PostgreSQL does not let us in at " + url_.text + ": " + why +
-                         " (the password: in ~/.pgpass or PGPASSWORD of the server's user)");
+                     "PostgreSQL at " + url_.text + " refused the login: " + why +
+                         " (give the password in ~/.pgpass or PGPASSWORD of the server's user)");
   }
   return Error::of(ErrorCode::kUnavailable,
                    "PostgreSQL cannot be reached at " + url_.text + ": " + why);
@@ -254,7 +254,7 @@ Result<PostgresRows> PostgresSession::respond(Seconds timeout, bool sent) {
     return lost(error ? error->text() : PQerrorMessage(connection_.get()));
   }
   if (error) return *std::move(error);
-  if (!last) return lost("an empty answer");
+  if (!last) return lost("it returned an empty answer");
   return *std::move(last);
 }
 
@@ -263,7 +263,7 @@ Status PostgresSession::send_rest(std::int64_t deadline_ns) {
     const int rest = PQflush(connection_.get());
     if (rest == 0) return ok_status();
     if (rest < 0) return lost(PQerrorMessage(connection_.get()));
-    if (!wait(true, deadline_ns)) return lost("it takes in nothing more");
+    if (!wait(true, deadline_ns)) return lost("it does not accept more data");
     // The server may have to send before it continues to read.
     if (PQconsumeInput(connection_.get()) != 1) return lost(PQerrorMessage(connection_.get()));
   }
@@ -333,7 +333,7 @@ Result<std::map<std::string, std::string>> postgres_parameters(const std::string
   };
   // The message of libpq is omitted, because it may include the password.
   const std::unique_ptr<PQconninfoOption, Free> options(PQconninfoParse(url.c_str(), nullptr));
-  if (options == nullptr) return Error::invalid("this is no URL that libpq reads");
+  if (options == nullptr) return Error::invalid("libpq cannot read this URL");
   std::map<std::string, std::string> read;
   for (const PQconninfoOption* option = options.get(); option->keyword != nullptr; ++option) {
     if (option->val != nullptr && *option->val != '\0') read[option->keyword] = option->val;
@@ -354,7 +354,7 @@ Status PostgresTransaction::begin() {
 Status PostgresTransaction::commit() {
   const auto done = HARPE_TRY(session_.query("COMMIT"));
   if (done.command() != "COMMIT") {
-    return Error::internal("PostgreSQL rolled a transaction back without saying why");
+    return Error::internal("PostgreSQL rolled back a transaction without a reason");
   }
   return ok_status();
 }

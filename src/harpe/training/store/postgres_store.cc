@@ -77,7 +77,7 @@ class PostgresClaims {
 
   // See `Store`. The session is connected.
   Result<std::optional<JobClaim>> claim(const std::string& job) {
-    if (lease_ == nullptr) return Error::invalid("a store without a URL claims no jobs");
+    if (lease_ == nullptr) return Error::invalid("a store without a URL cannot claim jobs");
     const PostgresLease::Member me = lease_->member();
     if (me.server.empty()) {
       return Error::of(ErrorCode::kUnavailable,
@@ -274,8 +274,9 @@ class PostgresStore final : public SqlStore {
     HARPE_TRY(transaction.begin());
     const bool mine = HARPE_TRY(claims_.fence(id, epoch));
     if (!mine) {
-      return Error::of(ErrorCode::kConflict,
-                       "job " + id + " is another server's: remove it there, or claim it first");
+      return Error::of(
+          ErrorCode::kConflict,
+          "job " + id + " belongs to another server: remove it there, or claim it first");
     }
     claims_.doubt(id);
     HARPE_TRY(remove_job(session_, id));
@@ -345,7 +346,7 @@ class PostgresStore final : public SqlStore {
     listener_ = std::make_unique<PostgresListener>(url_, options_, identity_, std::move(hear));
     if (listener_->ok()) return ok_status();
     listener_.reset();
-    return Error::of(ErrorCode::kUnavailable, "the system gives no more file descriptors");
+    return Error::of(ErrorCode::kUnavailable, "the system has no more file descriptors");
   }
 
   Status check() override {

@@ -26,7 +26,7 @@ class SimulatedClaims {
 
   /// See Store. The session is connected.
   Result<std::optional<JobClaim>> claim(const std::string& job) {
-    if (lease_ == nullptr) return Error::invalid("a store without a URL claims no jobs");
+    if (lease_ == nullptr) return Error::invalid("a store without a URL cannot claim jobs");
     const SimulatedLease::Member me = lease_->member();
     if (me.server.empty()) {
       return Error::of(ErrorCode::kUnavailable,

@@ -110,8 +110,9 @@ class SimulatedStore final : public Store {
       });
       if (!removed.ok()) return removed.error();
       if (!*removed) {
-        return Error::of(ErrorCode::kConflict,
-                         "job " + id + " is another server's: remove it there, or claim it first");
+        return Error::of(
+            ErrorCode::kConflict,
+            "job " + id + " belongs to another server: remove it there, or claim it first");
       }
       claims_.forget(id);
       return ok_status();

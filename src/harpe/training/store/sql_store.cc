@@ -178,8 +178,8 @@ std::span<const Migration> migrations() {
 
 Error newer_schema(const std::string& database, int version, std::size_t known) {
   return Error::io(database, "was made by a newer Harpe: its tables have version " +
-                                 std::to_string(version) + ", this program knows versions up to " +
-                                 std::to_string(known) +
+                                 std::to_string(version) +
+                                 ", this program supports versions up to " + std::to_string(known) +
                                  "; run the newer program, or restore a backup made before it");
 }
 

@@ -138,13 +138,13 @@ Error SqliteDatabase::error(int code) const {
     case SQLITE_CORRUPT:
     case SQLITE_NOTADB:
       return with(ErrorCode::kIo,
-                  "is damaged or no SQLite database (" + said +
+                  "is damaged or not a SQLite database (" + said +
                       "); stop the server and restore a backup, or save what can be read with: "
                       "sqlite3 FILE .recover");
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
       return with(ErrorCode::kUnavailable,
-                  "is held up by another program (such as a backup) for more than " +
+                  "has been locked by another program (such as a backup) for more than " +
                       shortest(timeout_.value) + " s: " + said);
     case SQLITE_PERM:
     case SQLITE_AUTH:
@@ -163,8 +163,8 @@ Error SqliteDatabase::error(int code) const {
   }
   if (is_out_of_space(code, system_error)) {
     return with(ErrorCode::kIo,
-                "there is no space left to write it (" + said +
-                    "); this change was not saved: free some space, and saving goes on");
+                "cannot be written: no space is left (" + said +
+                    "); this change was not saved: free some space, and saving continues");
   }
   const bool permission = system_error == EACCES || system_error == EPERM || system_error == EROFS;
   return with(permission ? ErrorCode::kNoPermission : ErrorCode::kIo,

@@ -196,8 +196,8 @@ class SqliteStore final : public SqlStore {
     const std::string mode = HARPE_TRY(database_.value("PRAGMA journal_mode = WAL"));
     if (mode != "wal") {
       return Error::io(path_,
-                       "cannot have a write-ahead log where it is (its file system "
-                       "lacks shared memory); put it on a local disk");
+                       "cannot use a write-ahead log: its file system does not "
+                       "support shared memory; move it to a local disk");
     }
     HARPE_TRY(migrate(steps));
     return begin_epoch();
@@ -359,7 +359,7 @@ Status SqliteStore::begin_epoch() {
   const std::string epoch = HARPE_TRY(database_.value("SELECT epoch FROM server"));
   epoch_ = parse_integer(epoch).value_or(0);
   if (epoch_ > 0) return ok_status();
-  return Error::io(path_, "is damaged: it does not say how often it was opened");
+  return Error::io(path_, "is damaged: it does not state how often it was opened");
 }
 
 Status SqliteStore::check_pages(SqliteDatabase& database) const {

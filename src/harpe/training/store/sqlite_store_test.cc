@@ -110,7 +110,7 @@ TEST_F(SqliteFile, ThatIsNoDatabaseIsRefusedAndLeftAsItIs) {
   const std::string text(5000, 'x');
   ASSERT_TRUE(write_file(path_, text).ok());
   EXPECT_THAT(error_of(Store::open(url())),
-              AllOf(HasSubstr("io: " + path_.string()), HasSubstr("no SQLite database")));
+              AllOf(HasSubstr("io: " + path_.string()), HasSubstr("not a SQLite database")));
   EXPECT_EQ(content(), text);
 }
 
@@ -227,7 +227,7 @@ TEST_F(SqliteFile, OnAFullDiskSaysSoKeepsWhatItHasAndGoesOnWhenThereIsSpace) {
     }
     ASSERT_FALSE(written.ok());
     EXPECT_THAT(error_of(written),
-                AllOf(HasSubstr("io: " + path_.string()), HasSubstr("no space left")));
+                AllOf(HasSubstr("io: " + path_.string()), HasSubstr("no space is left")));
     EXPECT_EQ(**store->job("first"), (StoredJob{"first", "state", 1, 1}));
     EXPECT_EQ(*store->plans("first"), "plans");
     EXPECT_EQ(*store->job("second"), std::nullopt);

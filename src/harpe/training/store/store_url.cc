@@ -43,8 +43,8 @@ class PostgresUrlCheck {
     if (rest.find('@', hosts.size()) != std::string_view::npos) {
       // The '@' is likely part of a password. The host and port parsed from it must not be shown.
       return Error::invalid(
-          "'@' stands after the first '/' or '?': in a password write %2F for '/' and %3F for '?', "
-          "and elsewhere %40 for '@'");
+          "'@' appears after the first '/' or '?': in a password write %2F for '/' and %3F "
+          "for '?', and elsewhere %40 for '@'");
     }
     check_bytes(rest);
     std::string user;
@@ -106,13 +106,12 @@ class PostgresUrlCheck {
     const std::size_t colon = text.find(':');
     if (text.find('@') != std::string_view::npos || colon != text.rfind(':')) {
       diagnostics_.add(
-          "what stands before the host has '@' or ':' more than once: in a user's name and in a "
+          "the part before the host has more than one '@' or ':': in a user's name and in a "
           "password write %40 for '@' and %3A for ':'");
     }
-    if (text.empty() || colon == 0) diagnostics_.add("there is no user before '@'");
+    if (text.empty() || colon == 0) diagnostics_.add("the user before '@' is missing");
     if (colon == text.size() - 1) {
-      diagnostics_.add(
-          "the password after ':' is empty: leave the ':' out to take it from ~/.pgpass");
+      diagnostics_.add("the password after ':' is empty: remove the ':' to use ~/.pgpass");
     }
   }
 
@@ -136,9 +135,10 @@ class PostgresUrlCheck {
         diagnostics_.add("the host " + in_quotes(text) + " is not an IPv6 address in brackets");
       }
     } else if (host.empty()) {
-      diagnostics_.add("there is a host without a name");
+      diagnostics_.add("the name of a host is missing");
     } else if (!is_directory && !all(host, "-._")) {
-      diagnostics_.add("the host " + in_quotes(host) + " has a character that no host has");
+      diagnostics_.add("the host " + in_quotes(host) +
+                       " has a character that is not allowed in a host");
     }
     if (colon == std::string_view::npos) return;
     const std::string_view port = text.substr(colon + 1);
@@ -169,11 +169,11 @@ class PostgresUrlCheck {
     const std::string name(text.substr(0, equals));
     if (name == "password" || name == "user") {
       return diagnostics_.add(
-          name + " is no parameter: give it before '@', a password rather in ~/.pgpass");
+          name + " is not a parameter: give it before '@', or better, a password in ~/.pgpass");
     }
     if (std::ranges::find(kNames, name) == kNames.end()) {
       const auto near = nearest(name, kNames);
-      return diagnostics_.add("no parameter is called " + in_quotes(name) +
+      return diagnostics_.add("unknown parameter " + in_quotes(name) +
                               (near ? "; did you mean " + *near + "?" : ""));
     }
     if (equals == std::string_view::npos) {
@@ -195,7 +195,7 @@ class PostgresUrlCheck {
     if (value.empty()) diagnostics_.add("the parameter " + name + " is empty");
     const std::string folder = lower(value);
     if (name == "host" && has_host) {
-      diagnostics_.add("there is a host before the database and another as a parameter");
+      diagnostics_.add("the host is given twice: before the database and as a parameter");
     }
     if (name == "host" && !folder.starts_with('/') && !folder.starts_with("%2f")) {
       diagnostics_.add(
@@ -203,19 +203,19 @@ class PostgresUrlCheck {
     }
     if (name == "host" &&
         (folder.find(',') != std::string::npos || folder.find("%2c") != std::string::npos)) {
-      diagnostics_.add("the parameter host is one directory, without ','");
+      diagnostics_.add("the parameter host must be one directory, without ','");
     }
     if (name == "schema" && (value.size() > 63 || !std::ranges::all_of(value, [](char c) {
                                return is_letter_or_digit(c) || c == '_';
                              }))) {
       diagnostics_.add("the schema " + in_quotes(value) +
-                       " is not made of letters, digits and '_'");
+                       " must consist of up to 63 letters, digits and '_'");
     }
     if (name == "connect_timeout") {
       const auto seconds = parse_integer(value);
       if (!seconds || *seconds < 1 || *seconds > 3600) {
         diagnostics_.add("connect_timeout " + in_quotes(value) +
-                         " is not a number of seconds, 1 to 3600");
+                         " is not a number of seconds from 1 to 3600");
       }
     }
     static const std::set<std::string, std::less<>> kModes{"disable", "allow",     "prefer",
@@ -232,19 +232,19 @@ class PostgresUrlCheck {
 };
 
 Result<StoreUrl> parse_sqlite(std::string_view path) {
-  if (path.empty()) return Error::invalid("there is no file after sqlite: (write sqlite:/PATH)");
+  if (path.empty()) return Error::invalid("the file after sqlite: is missing (write sqlite:/PATH)");
   if (path.starts_with("//")) {
     return Error::invalid(
-        "a file stands right after sqlite: (write sqlite:/PATH, or sqlite:PATH from the directory "
-        "the program runs in)");
+        "the file must follow sqlite: directly (write sqlite:/PATH, or sqlite:PATH, relative to "
+        "the directory in which the program runs)");
   }
   if (path == ":memory:")
-    return Error::invalid("jobs kept in memory would not survive; name a file");
+    return Error::invalid("jobs in memory would be lost at a restart; name a file");
   if (std::ranges::any_of(path, is_control)) {
     return Error::invalid("the file's name has control characters");
   }
   if (path.find('?') != std::string_view::npos) {
-    return Error::invalid("sqlite: takes no parameters after '?'");
+    return Error::invalid("sqlite: accepts no parameters after '?'");
   }
   if (path.ends_with('/')) return Error::invalid("sqlite: names a directory; name a file in it");
   return StoreUrl{.path = std::string(path), .text = "sqlite:" + std::string(path)};
@@ -260,14 +260,14 @@ Result<StoreUrl> StoreUrl::parse(std::string_view text) {
   if (scheme == "postgresql" || scheme == "postgres") {
     const std::string_view rest = text.substr(colon + 1);
     if (!rest.starts_with("//")) {
-      return Error::invalid("there is no // after " + std::string(scheme) + ": (" +
+      return Error::invalid("// is missing after " + std::string(scheme) + ": (" +
                             std::string(kExamples) + ")");
     }
     return PostgresUrlCheck().read(rest.substr(2));
   }
   // None of the text is shown, because unparsed text may include a password.
   const bool like_a_path = colon == std::string_view::npos && !text.empty();
-  return Error::invalid((like_a_path ? "a store is named by a URL; for a file "
+  return Error::invalid((like_a_path ? "a store must be given as a URL; for a file "
                                      : "this is not the URL of a store; ") +
                         std::string(kExamples));
 }

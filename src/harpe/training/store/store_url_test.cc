@@ -57,27 +57,28 @@ TEST(StoreUrl, SaysWhatIsWrongAndWhatToWrite) {
               HasSubstr("write sqlite:/var/lib/harpe/harpe.db or postgresql://"));
   EXPECT_THAT(diagnostics_of("/var/lib/harpe.db"), HasSubstr("for a file write sqlite:/"));
   EXPECT_THAT(diagnostics_of("mysql://host/db"), HasSubstr("not the URL of a store"));
-  EXPECT_THAT(diagnostics_of("sqlite:"), HasSubstr("no file"));
-  EXPECT_THAT(diagnostics_of("sqlite:///tmp/x.db"), HasSubstr("right after sqlite:"));
-  EXPECT_THAT(diagnostics_of("sqlite::memory:"), HasSubstr("would not survive"));
+  EXPECT_THAT(diagnostics_of("sqlite:"), HasSubstr("is missing"));
+  EXPECT_THAT(diagnostics_of("sqlite:///tmp/x.db"), HasSubstr("must follow sqlite: directly"));
+  EXPECT_THAT(diagnostics_of("sqlite::memory:"), HasSubstr("would be lost"));
   EXPECT_THAT(diagnostics_of("sqlite:x.db?mode=ro"), HasSubstr("no parameters"));
   EXPECT_THAT(diagnostics_of("sqlite:/var/lib/"), HasSubstr("directory"));
   EXPECT_THAT(diagnostics_of(std::string("sqlite:a\0b", 10)), HasSubstr("control characters"));
-  EXPECT_THAT(diagnostics_of("postgresql:host/db"), HasSubstr("no // after"));
+  EXPECT_THAT(diagnostics_of("postgresql:host/db"), HasSubstr("// is missing after"));
   EXPECT_THAT(diagnostics_of("postgresql://h:0/d"), HasSubstr("port '0' is not a number from 1"));
   EXPECT_THAT(diagnostics_of("postgresql://h:65536/d"), HasSubstr("65535"));
   EXPECT_THAT(diagnostics_of("postgresql://h:+1/d"), HasSubstr("port"));
   EXPECT_THAT(diagnostics_of("postgresql://h:/d"), HasSubstr("port"));
-  EXPECT_THAT(diagnostics_of("postgresql://h,/d"), HasSubstr("host without a name"));
+  EXPECT_THAT(diagnostics_of("postgresql://h,/d"), HasSubstr("name of a host is missing"));
   EXPECT_THAT(diagnostics_of("postgresql://[1.2.3.4]/d"), HasSubstr("not an IPv6 address"));
   EXPECT_THAT(diagnostics_of("postgresql://[::1/d"), HasSubstr("not an IPv6 address"));
-  EXPECT_THAT(diagnostics_of("postgresql://a b/d"), HasSubstr("a character that no host has"));
+  EXPECT_THAT(diagnostics_of("postgresql://a b/d"),
+              HasSubstr("a character that is not allowed in a host"));
   EXPECT_THAT(diagnostics_of("postgresql://h/a/b"), HasSubstr("%2F"));
   EXPECT_THAT(diagnostics_of("postgresql://h/d%4"), HasSubstr("two hexadecimal digits"));
   EXPECT_THAT(diagnostics_of("postgresql://h/d%"), HasSubstr("two hexadecimal digits"));
   EXPECT_THAT(diagnostics_of("postgresql://h/d%00"), HasSubstr("control characters"));
   EXPECT_THAT(diagnostics_of("postgresql://h/d#f"), HasSubstr("%23"));
-  EXPECT_THAT(diagnostics_of("postgresql://@h/d"), HasSubstr("no user"));
+  EXPECT_THAT(diagnostics_of("postgresql://@h/d"), HasSubstr("the user before"));
   EXPECT_THAT(diagnostics_of("postgresql://u:@h/d"), HasSubstr("~/.pgpass"));
   EXPECT_THAT(diagnostics_of("postgresql://h/d?sslmod=require"),
               HasSubstr("did you mean sslmode?"));
@@ -87,7 +88,7 @@ TEST(StoreUrl, SaysWhatIsWrongAndWhatToWrite) {
               HasSubstr("twice"));
   EXPECT_THAT(diagnostics_of("postgresql://h/d?connect_timeout=soon"), HasSubstr("seconds"));
   EXPECT_THAT(diagnostics_of("postgresql://h/d?schema=a;b"), HasSubstr("letters, digits"));
-  EXPECT_THAT(diagnostics_of("postgresql://h/d?host=/run"), HasSubstr("another as a parameter"));
+  EXPECT_THAT(diagnostics_of("postgresql://h/d?host=/run"), HasSubstr("and as a parameter"));
   EXPECT_THAT(diagnostics_of("postgresql:///d?host=db1"), HasSubstr("Unix socket"));
 }
 

@@ -5,7 +5,7 @@ namespace harpe::training {
 
 Result<std::map<std::string, std::string>> postgres_parameters(const std::string& /*url*/) {
   return Error::of(ErrorCode::kNotSupported,
-                   "this build of Harpe, such as a wheel's, keeps jobs in SQLite alone "
+                   "this build of Harpe, such as a wheel's, stores jobs only in SQLite "
                    "(sqlite:PATH); for PostgreSQL install Harpe's package or build it from source");
 }
 

@@ -54,13 +54,15 @@ void read_length(Fields& fields, CarbonTerms& terms) {
   const bool has_count = fields.any("iterations") != nullptr;
   const bool has_slack = fields.any("slack_s") != nullptr;
   if (!has_count && !has_slack) {
-    fields.error("iterations",
-                 "is missing: how many the whole run has, since how fast to go depends on what is "
-                 "left; of a run whose length is not known give \"slack_s\", how far it may fall "
-                 "behind");
+    fields.error(
+        "iterations",
+        "is missing: the number of iterations of the whole run, because the pace depends on "
+        "the remaining ones; for a run of unknown length give \"slack_s\", how far it may "
+        "fall behind");
   }
   if (has_count && has_slack) {
-    fields.error("slack_s", "goes without \"iterations\": it is for a run of unknown length");
+    fields.error("slack_s",
+                 "cannot be used with \"iterations\": it is for a run of unknown length");
   }
   terms.iterations = fields.integer("iterations", 1, kMostIterations);
   if (const auto slack = fields.number("slack_s", 0, CarbonTerms::kLongestSlack.value)) {
@@ -70,18 +72,19 @@ void read_length(Fields& fields, CarbonTerms& terms) {
 
 void refuse_of_unknown_length(Fields& fields, const char* key, const char* because) {
   if (fields.any(key) != nullptr) {
-    fields.error(key, std::string("does not go with \"slack_s\": ") + because);
+    fields.error(key, std::string("cannot be used with \"slack_s\": ") + because);
   }
 }
 
 void read_open_end(Fields& fields, CarbonTerms& terms) {
   terms.deadline_factor = fields.number("deadline_factor", 1, kMostFactor);
   if (fields.any("deadline_factor") == nullptr) {
-    fields.error("deadline_factor",
-                 "is missing: how much slower than at the fastest plan it may run, such as 1.25");
+    fields.error(
+        "deadline_factor",
+        "is missing: how much slower the run may be than at the fastest plan, such as 1.25");
   }
   refuse_of_unknown_length(fields, "deadline", "a run of unknown length has no deadline");
-  refuse_of_unknown_length(fields, "probability", "there is no deadline that it could be of");
+  refuse_of_unknown_length(fields, "probability", "a probability needs a deadline");
   refuse_of_unknown_length(fields, "guard", "a guard needs a deadline");
 }
 
@@ -127,7 +130,7 @@ CarbonTerms read_carbon_terms(Fields& fields, Diagnostics& diagnostics, Unknown 
     if (*guard > 0) terms.guard = guard;
   }
   if (fields.any("guard_confidence") != nullptr && fields.any("guard") == nullptr) {
-    fields.error("guard_confidence", "goes with \"guard\", how much is to be risked at most");
+    fields.error("guard_confidence", "needs \"guard\", the most that may be risked");
   }
   read_number(fields, "guard_confidence", kLowestProbability, 1, terms.guard_confidence);
   terms.embodied = short_text(fields, "embodied");

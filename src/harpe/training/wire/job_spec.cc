@@ -60,7 +60,7 @@ void check_knobs(const Profile& profile, Diagnostics& diagnostics) {
       return diagnostics.add(
           "the profile has points of several memory clocks or power limits at stage " +
           std::to_string(entry.stage) +
-          "; a job keeps to one of each for a stage: leave the others out");
+          "; a job can use only one of each for a stage: remove the others");
     }
   }
 }
@@ -103,14 +103,14 @@ Status validate(const JobSpec& spec) {
   Diagnostics diagnostics("the job");
   const JobShape& shape = spec.shape;
   if (shape.data < 1 || shape.stages < 1 || shape.tensor < 1) {
-    diagnostics.add("degrees of parallelism start at 1");
+    diagnostics.add("degrees of parallelism must be at least 1");
   } else if (std::int64_t{shape.data} * shape.stages > kMaxRanks / shape.tensor) {
     diagnostics.add("more than the " + std::to_string(kMaxRanks) + " ranks that a job may have");
   }
   if (shape.stages > kMaxStages) diagnostics.add(over(shape.stages, "stages", kMaxStages));
   if (spec.schedule.stages != shape.stages) {
     diagnostics.add("the schedule has " + std::to_string(spec.schedule.stages) +
-                    " stages, the job " + std::to_string(shape.stages));
+                    " stages, but the job has " + std::to_string(shape.stages));
   }
   if (diagnostics.empty()) check_size(spec, diagnostics);
   if (!diagnostics.empty()) return Error::invalid(std::move(diagnostics));
@@ -127,7 +127,8 @@ Status validate(const JobSpec& spec) {
   for (const auto& list : spec.schedule.lists) {
     for (const Instruction& instruction : list) {
       if (instruction.kind != InstructionKind::kSwitch) continue;
-      diagnostics.add("the schedule holds clock switches: Harpe decides where clocks change");
+      diagnostics.add(
+          "the schedule contains clock switches, but Harpe decides where clocks change");
       break;
     }
   }
@@ -135,7 +136,7 @@ Status validate(const JobSpec& spec) {
     const std::size_t powers = spec.blocking_power->values.size();
     if (powers != 1 && powers != static_cast<std::size_t>(shape.stages)) {
       diagnostics.add("blocking power is given for " + std::to_string(powers) +
-                      " stages, the job has " + std::to_string(shape.stages));
+                      " stages, but the job has " + std::to_string(shape.stages));
     }
   }
   if (spec.profiling.most_iterations_per_clock < spec.profiling.iterations_per_clock) {
@@ -143,7 +144,7 @@ Status validate(const JobSpec& spec) {
   }
   if (spec.profile && spec.profile->stages() > shape.stages) {
     diagnostics.add("the profile has " + std::to_string(spec.profile->stages()) +
-                    " stages, the job " + std::to_string(shape.stages));
+                    " stages, but the job has " + std::to_string(shape.stages));
   }
   if (spec.profile) check_knobs(*spec.profile, diagnostics);
   if (!spec.carbon.empty())

@@ -137,7 +137,7 @@ LatencyByClock read_latency(Fields& fields, std::string_view key) {
     return {};
   }
   if (table->longest().value > kLongestSwitch) {
-    fields.error(key, "has more than " + shortest(kLongestSwitch) + " s");
+    fields.error(key, "has a time above " + shortest(kLongestSwitch) + " s");
     return {};
   }
   return *std::move(table);
@@ -154,7 +154,8 @@ void read_schedule(Fields& fields, Diagnostics& diagnostics, Unknown unknown, Jo
   const auto micro_batches = fields.integer("micro_batches", 1, kMaxInstructions);
   const auto chunks = fields.integer("chunks", 1, kMaxInstructions);
   if (given == nullptr) {
-    return fields.error("schedule", "is missing: the name of one, such as \"1f1b\", or its lists");
+    return fields.error("schedule",
+                        "is missing: the name of a schedule, such as \"1f1b\", or its lists");
   }
   const auto add_all = [&](const Error& error) {
     for (const Diagnostic& diagnostic : error.diagnostics)
@@ -167,7 +168,7 @@ void read_schedule(Fields& fields, Diagnostics& diagnostics, Unknown unknown, Jo
     // Earlier versions ignored unused chunks, and may have stored them.
     if (!chunks || unknown == Unknown::kIgnored) return;
     if (const auto why = wrong_chunks(*chunks, spec.schedule))
-      fields.error("chunks", *why + ": leave \"chunks\" away");
+      fields.error("chunks", *why + ": remove \"chunks\"");
   };
   if (given->type != Type::kString) return use(read_schedule_json(*given, "schedule"));
   if (!micro_batches) {
@@ -181,7 +182,7 @@ void read_schedule(Fields& fields, Diagnostics& diagnostics, Unknown unknown, Jo
   const std::int64_t asked = most_instructions(given->string, options);
   if (asked > kMaxJobInstructions) {
     return fields.error("micro_batches",
-                        "with so many stages and micro-batches an iteration has " +
+                        "with this number of stages and micro-batches an iteration has " +
                             std::to_string(asked) + " instructions, more than the " +
                             std::to_string(kMaxJobInstructions) + " that a job may have");
   }

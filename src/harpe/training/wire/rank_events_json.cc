@@ -58,7 +58,7 @@ std::vector<Knobs> read_knobs(Fields& fields, Diagnostics& diagnostics, std::siz
   for (const JsonValue& item : of->items) {
     if (!item.is_integer || item.integer < 0 ||
         item.integer >= static_cast<std::int64_t>(settings.size())) {
-      fields.error("knobs_of", "has an entry that is no position in knobs");
+      fields.error("knobs_of", "has an entry that is not a position in knobs");
       return {};
     }
     knobs.push_back(settings[static_cast<std::size_t>(item.integer)]);
@@ -105,7 +105,7 @@ InstructionTotals read_totals(const JsonValue& object, Diagnostics& diagnostics)
   if (kind) {
     totals.kind = *kind;
   } else if (fields.any("name") != nullptr) {
-    fields.error("name", "no instruction is called '" + kind_name.substr(0, 40) + "'");
+    fields.error("name", "unknown instruction '" + kind_name.substr(0, 40) + "'");
   }
   read_count(fields, "chunk", 0, kMaxInstructions, totals.chunk);
   totals.count =
@@ -169,7 +169,7 @@ Result<RankRegistration> parse_rank_registration(std::string_view text) {
         rank.coordinates = read_coordinates(fields);
         rank.session = short_text(fields, "session");
         if (rank.session.empty()) {
-          fields.error("session", "expected some text that only this process uses");
+          fields.error("session", "expected a text that only this process uses");
         }
         rank.run = short_text(fields, "run");
         rank.gpu = short_text(fields, "gpu");
@@ -205,7 +205,7 @@ Result<RankEnd> parse_rank_end(std::string_view text) {
   return read_document<RankEnd>(text, "the rank", [](Fields& fields, Diagnostics&, RankEnd& end) {
     end.coordinates = read_coordinates(fields);
     end.session = short_text(fields, "session");
-    if (end.session.empty()) fields.error("session", "expected that of the rank");
+    if (end.session.empty()) fields.error("session", "expected the session of the rank");
   });
 }
 

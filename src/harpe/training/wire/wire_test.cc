@@ -95,7 +95,7 @@ TEST(Wire, ANumberOfChunksThatTheScheduleCannotHaveIsRefused) {
   const std::string sizes = R"({"stages": 3, "micro_batches": 6, "schedule": )";
   const auto refused = parse_job_spec(sizes + R"("1f1b", "chunks": 2})");
   ASSERT_FALSE(refused.ok());
-  EXPECT_THAT(refused.error().text(), HasSubstr("1f1b has 1 chunk a stage, not 2: leave"));
+  EXPECT_THAT(refused.error().text(), HasSubstr("1f1b has 1 chunk a stage, not 2: remove"));
   EXPECT_THAT(parse_job_spec(sizes + R"("dualpipev", "chunks": 3})").error().text(),
               HasSubstr("dualpipev has 2 chunks a stage, not 3"));
   const std::string lists = schedule_json(*one_f_one_b({.stages = 3, .micro_batches = 6}));

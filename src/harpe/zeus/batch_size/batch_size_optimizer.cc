@@ -36,12 +36,12 @@ Status check_report(const RecurringJob& job, const TrialReport& report, const Tr
   if (diagnostics.empty() &&
       (report.epoch < trial.epochs || report.time < trial.time || report.energy < trial.energy)) {
     diagnostics.add("trial " + std::to_string(trial.number) +
-                    " has reported more before: time, energy and epochs count from its beginning");
+                    " reported more before: count time, energy and epochs from its beginning");
   }
   if (diagnostics.empty() && report.time < Optimizer::kShortestEpoch * report.epoch) {
-    diagnostics.add("time, " + shortest(report.time.value) + " s, cannot be that of " +
+    diagnostics.add("time, " + shortest(report.time.value) + " s, is too short for " +
                     std::to_string(report.epoch) + (report.epoch == 1 ? " epoch" : " epochs") +
-                    ": it counts in seconds");
+                    ": give it in seconds");
   }
   const Joules used = report.energy - trial.energy;
   const Seconds passed = report.time - trial.time;
@@ -194,7 +194,7 @@ Result<TrialVerdict> BatchSizeOptimizer::report(const TrialReport& report, Secon
   // A lease of 0 means that the trial was given up by its client, or retracted.
   if (trial->status == Trial::Status::kFailed && trial->lease == Seconds{0}) {
     return Error::of(ErrorCode::kConflict,
-                     "trial " + std::to_string(report.trial) + " was given up or taken back");
+                     "trial " + std::to_string(report.trial) + " was abandoned or retracted");
   }
   HARPE_TRY(check_report(job_, report, *trial));
   trial->status = Trial::Status::kDispatched;
@@ -235,7 +235,7 @@ Result<Trial> BatchSizeOptimizer::begin_again(int trial, Seconds now) {
   Trial* found = known == nullptr ? nullptr : find(trial, known->batch_size);
   if (found == nullptr || found->status != Trial::Status::kFailed) {
     return Error::of(ErrorCode::kNotFound,
-                     "there is no trial " + std::to_string(trial) + " that was given up");
+                     "there is no trial " + std::to_string(trial) + " that was abandoned");
   }
   *found = {.number = found->number,
             .batch_size = found->batch_size,
@@ -311,7 +311,7 @@ Status BatchSizeOptimizer::make_room() {
   if (oldest == trials_.end()) {
     return Error::of(ErrorCode::kUnavailable, "job " + job_.id + " has " +
                                                   std::to_string(kMostTrials) +
-                                                  " trials under way; no more begin meanwhile");
+                                                  " trials in progress; wait until one ends");
   }
   trials_.erase(oldest);
   return ok_status();

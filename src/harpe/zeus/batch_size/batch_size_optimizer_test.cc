@@ -321,7 +321,7 @@ TEST(BatchSizeOptimizer, RefusesEnergiesAndTimesThatCannotBe) {
   EXPECT_THAT(too_much.error().text(), HasSubstr("max_power, 100 W"));
   const auto too_short = report(1, 1e-6, 1e-6);
   ASSERT_FALSE(too_short.ok());
-  EXPECT_THAT(too_short.error().text(), HasSubstr("1e-06 s, cannot be that of 1 epoch"));
+  EXPECT_THAT(too_short.error().text(), HasSubstr("1e-06 s, is too short for 1 epoch"));
   EXPECT_TRUE(report(1, 3600, 250e3).ok());
   EXPECT_FALSE(report(2, 3601, 650e3).ok()) << "below the limit for the whole, not for this epoch";
   EXPECT_TRUE(report(2, 7200, 500e3).ok()) << "what was refused changed nothing";

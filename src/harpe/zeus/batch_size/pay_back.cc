@@ -392,7 +392,8 @@ BatchSizeChoice choice_of(const SizeEvidence& size, std::string why) {
 /// Returns a text of the worth of trying a size, in costs of a recurrence.
 std::string text_of(const Worth& worth, int remaining) {
   return "may save the cost of " + shortest(worth.saving, 2) + " recurrences in the " +
-         std::to_string(remaining) + " that remain, and cost that of " + shortest(worth.loss, 2);
+         std::to_string(remaining) + " that remain, and may lose the cost of " +
+         shortest(worth.loss, 2);
 }
 
 /// Returns the cheapest size on another GPU that was not given up here; null if none is known.
@@ -422,7 +423,7 @@ Result<BatchSizeChoice> first_choice(const RecurringJob& job, const Evidence& ev
   if (running) {
     return BatchSizeChoice{.batch_size = job.default_batch_size,
                            .kind = Trial::Kind::kConcurrent,
-                           .why = "no result is there yet"};
+                           .why = "there is no result yet"};
   }
   if (const SizeEvidence* elsewhere = cheapest_elsewhere(order)) {
     return choice_of(*elsewhere, "the cheapest on another GPU");
@@ -430,7 +431,7 @@ Result<BatchSizeChoice> first_choice(const RecurringJob& job, const Evidence& ev
   for (const SizeEvidence* size : order) {
     if (size->given_up == 0) {
       return choice_of(*size, size->batch_size == job.default_batch_size
-                                  ? "the default, first of all"
+                                  ? "the default, as the first trial"
                                   : "nearest to the default, which did not converge");
     }
   }

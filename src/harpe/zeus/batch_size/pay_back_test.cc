@@ -126,7 +126,7 @@ TEST(PayBack, ExploresNothingThatCannotPayBackAndSaysSoWithTheNumber) {
   EXPECT_THAT(
       world.why,
       MatchesRegex("no other size can pay back: 16 may save the cost of [0-9.]+ recurrences "
-                   "in the 1 that remain, and cost that of [0-9.]+"));
+                   "in the 1 that remain, and may lose the cost of [0-9.]+"));
 }
 
 TEST(PayBack, EndsATrialThatDoesNotConvergeLongBeforeItsLastEpoch) {

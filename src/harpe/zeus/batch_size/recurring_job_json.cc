@@ -34,7 +34,7 @@ void read_batch_sizes(Fields& fields, RecurringJob& job) {
   }
   for (const JsonValue& item : list->items) {
     if (!item.is_integer || item.integer < 1 || item.integer > kLargest) {
-      return fields.error("batch_sizes", "a batch size is a whole number from 1");
+      return fields.error("batch_sizes", "a batch size must be a whole number from 1");
     }
     job.batch_sizes.push_back(static_cast<int>(item.integer));
   }

@@ -73,7 +73,7 @@ Result<BatchSizeChoice> choose_as_zeus(const RecurringJob& job, std::span<const 
         .batch_size = cheapest == nullptr ? job.default_batch_size : cheapest->batch_size,
         .kind = Trial::Kind::kConcurrent,
         .why = "the result of " + std::to_string(*step.explore) +
-               " is not there yet; this is the cheapest so far"};
+               " is not available yet; this is the cheapest so far"};
   }
   if (step.explore) {
     return BatchSizeChoice{.batch_size = *step.explore,

@@ -95,18 +95,18 @@ std::string limit_profile_json(const LimitProfile& profile) {
 std::optional<std::string> why_stale(const LimitProfile& profile, const ProfileKey& wanted,
                                      double now, Seconds most) {
   if (!profile.key || !profile.measured_at) {
-    return "it does not say of what GPU, batch size and job it is, and when it was measured";
+    return "it does not state its GPU, batch size, job and time of measurement";
   }
   const ProfileKey& key = *profile.key;
   if (key.gpu_model != wanted.gpu_model) {
-    return "it is of GPU " + in_quotes(key.gpu_model) + ", not " + in_quotes(wanted.gpu_model);
+    return "it is for GPU " + in_quotes(key.gpu_model) + ", not " + in_quotes(wanted.gpu_model);
   }
   if (key.batch_size != wanted.batch_size) {
-    return "it is of batch size " + std::to_string(key.batch_size) + ", not " +
+    return "it is for batch size " + std::to_string(key.batch_size) + ", not " +
            std::to_string(wanted.batch_size);
   }
   if (key.job != wanted.job) {
-    return "it is of job " + in_quotes(key.job) + ", not " + in_quotes(wanted.job);
+    return "it is for job " + in_quotes(key.job) + ", not " + in_quotes(wanted.job);
   }
   const double age = now - *profile.measured_at;
   if (!(age <= most.value)) {
@@ -114,7 +114,7 @@ std::optional<std::string> why_stale(const LimitProfile& profile, const ProfileK
            shortest(most.value / 86400, 1);
   }
   // Otherwise a profile would never expire if the clock was set back.
-  if (age < 0) return "it was measured in the future";
+  if (age < 0) return "its time of measurement is in the future";
   return std::nullopt;
 }
 

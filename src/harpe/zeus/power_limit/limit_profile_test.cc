@@ -82,7 +82,7 @@ TEST(LimitProfile, IsNotUsedAgainForAnythingElseOrTooLate) {
   EXPECT_THAT(*why_stale(profile, key, 10, day), HasSubstr("future"));
   LimitProfile of_zeus = profile;
   of_zeus.key = std::nullopt;
-  EXPECT_THAT(*why_stale(of_zeus, key, 2000, day), HasSubstr("does not say"));
+  EXPECT_THAT(*why_stale(of_zeus, key, 2000, day), HasSubstr("does not state"));
 }
 
 }  // namespace

@@ -32,7 +32,7 @@ Result<OnlineOptimizer> OnlineOptimizer::make(Knob knob, OnlineOptions options) 
   HARPE_TRY(check(options.selector));
   if (options.selector.kind == Selector::Kind::kMaxSlowdown) {
     return Error::invalid(
-        "the slowdown is the online optimizer's budget: choose energy, time or "
+        "the online optimizer uses the slowdown as its budget: choose energy, time or "
         "cost");
   }
   if (knob.kind() == KnobKind::kGraphicsClock && options.selector.kind == Selector::Kind::kCost &&
@@ -44,8 +44,8 @@ Result<OnlineOptimizer> OnlineOptimizer::make(Knob knob, OnlineOptions options) 
   if (!budget || options.reference_steps < 2 || options.settle_steps < 0 ||
       options.block_steps < 1) {
     return Error::invalid(
-        "expected a slowdown of at least 0, a worst slowdown of at least 1, 2 steps of reference, "
-        "0 to settle and 1 a block");
+        "expected a slowdown of at least 0, a worst slowdown of at least 1, and at least 2 steps "
+        "of reference, 0 to settle and 1 per block");
   }
   return OnlineOptimizer(std::move(knob), options);
 }

@@ -103,7 +103,7 @@ ErrorCode code_of_nvml(int result) {
 const char* remedy(int result) {
   switch (result) {
     case kNvmlNoPermission:
-      return "go through the agent (harpe agent), or run as root (CAP_SYS_ADMIN)";
+      return "use the agent (harpe agent), or run as root (CAP_SYS_ADMIN)";
     case kNvmlDriverNotLoaded:
       return "load the kernel driver (modprobe nvidia); in a container, start it with GPUs";
     case kNvmlGpuIsLost:
@@ -396,7 +396,7 @@ class NvmlGpu final : public Gpu {
   }
 
   Result<Watts> enforced_power_limit() override {
-    return calls_.milliwatts("telling its enforced power limit", calls_.api().enforced_power_limit);
+    return calls_.milliwatts("reading its enforced power limit", calls_.api().enforced_power_limit);
   }
 
   Result<PowerLimitRange> power_limit_range() override {
@@ -433,7 +433,7 @@ class NvmlGpu final : public Gpu {
 
   Result<EventReasons> event_reasons() override {
     unsigned long long bits = 0;
-    HARPE_TRY(calls_.call("telling why its clock is low", calls_.api().event_reasons, &bits));
+    HARPE_TRY(calls_.call("reading why its clock is low", calls_.api().event_reasons, &bits));
     return EventReasons{bits};
   }
 
@@ -464,7 +464,7 @@ class NvmlGpu final : public Gpu {
     const std::string what = std::string("locking its ") + domain_name(domain);
     if (range.lowest.value < 0 || range.highest < range.lowest) {
       return Error::invalid(what + ": " + std::to_string(range.lowest.value) + ".." +
-                            std::to_string(range.highest.value) + " MHz is no range");
+                            std::to_string(range.highest.value) + " MHz is not a valid range");
     }
     HARPE_TRY(Gpu::may_set());
     return calls_.call(what,

@@ -120,7 +120,7 @@ TEST(Nvml, ErrorsHaveTheirCodeNvmlsWordsAndARemedy) {
   const std::vector<std::tuple<int, ErrorCode, const char*>> cases = {
       {2, ErrorCode::kInvalidInput, ""},
       {3, ErrorCode::kNotSupported, "does not support setting a power limit"},
-      {4, ErrorCode::kNoPermission, "Insufficient Permissions; go through the agent (harpe agent)"},
+      {4, ErrorCode::kNoPermission, "Insufficient Permissions; use the agent (harpe agent)"},
       {6, ErrorCode::kNotFound, ""},
       {9, ErrorCode::kUnavailable, "modprobe nvidia"},
       {10, ErrorCode::kUnavailable, "try again"},

@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr const char* kRemedy =
-    "only root may read CPU energy: ask the agent (harpe agent), or run with sudo";
+    "only root may read CPU energy: use the agent (harpe agent), or run with sudo";
 
 /// The counter of one zone.
 class Zone {
@@ -93,9 +93,9 @@ class RaplCpu final : public Cpu {
 std::string missing_text(const fs::path& root) {
   std::error_code ignored;
   if (!fs::is_directory(root, ignored)) {
-    return "there is no " + root.string() +
-           ": virtual machines and containers mostly show no CPU energy; for a container, mount "
-           "the host's /sys/class/powercap at /zeus_sys/class/powercap";
+    return root.string() +
+           " does not exist: most virtual machines and containers show no CPU energy; for a "
+           "container, mount the host's /sys/class/powercap at /zeus_sys/class/powercap";
   }
   return "no CPU package under " + root.string() +
          ": the CPU has no energy counter, or the kernel module intel_rapl_msr is not loaded "

@@ -40,7 +40,7 @@ class AmdLibrary {
 
 /// The remedy in every error for lack of permission.
 inline constexpr const char* kAmdRemedy =
-    "go through the agent (harpe agent), or run as root: the settings are files of sysfs that only "
-    "root may write";
+    "use the agent (harpe agent), or run as root: only root may write the settings, "
+    "which are files of sysfs";
 
 }  // namespace harpe::device

@@ -44,14 +44,14 @@ class AmdGpu final : public Gpu {
     const Result<Joules> energy = library_->energy(number_);
     const Result<Watts> power = instant_power();
     if (!energy.ok() || !power.ok()) {
-      no_energy_ = "there is no power reading to check its energy counter with";
+      no_energy_ = "its energy counter cannot be checked without a power reading";
       return;
     }
     const Joules expected = *power * (now - check_->time);
     const double ratio = (*energy - check_->energy) / expected;
     if (!(ratio > 1 / kMostDisagreement && ratio < kMostDisagreement)) {
       no_energy_ = "its energy counter counts " + shortest(ratio, 3) +
-                   " times what its power says (wrong before ROCm 6.3)";
+                   " times the energy that its power readings give (wrong before ROCm 6.3)";
     }
   }
 
@@ -106,7 +106,7 @@ class AmdGpu final : public Gpu {
       return Error::of(ErrorCode::kNotSupported,
                        identity_.name + " (GPU " + std::to_string(identity_.index) +
                            ") has the performance level " + in_quotes(*level) +
-                           ", whose clocks cannot be told; 'rocm-smi --resetclocks' ends it");
+                           ", whose clocks cannot be read; 'rocm-smi --resetclocks' ends it");
     }
     return std::optional(
         ClockRange{.lowest = std::min(levels->front(), *highest), .highest = *highest});
@@ -148,7 +148,7 @@ class AmdGpu final : public Gpu {
     if (domain == ClockDomain::kMemory) return not_supported("locking its memory clock");
     if (range.highest.value <= 0 || range.highest < range.lowest) {
       return Error::invalid("limiting its clock: " + std::to_string(range.lowest.value) + ".." +
-                            std::to_string(range.highest.value) + " MHz is no range");
+                            std::to_string(range.highest.value) + " MHz is not a valid range");
     }
     return library_->set_highest_clock(number_, static_cast<std::uint64_t>(range.highest.value));
   }

@@ -169,7 +169,7 @@ TEST_P(Amd, AnEnergyCounterThatDisagreesWithThePowerIsNotUsed) {
   const auto energy = devices.gpus[0]->total_energy();
   ASSERT_FALSE(energy.ok());
   EXPECT_EQ(energy.error().code, ErrorCode::kNotSupported);
-  EXPECT_THAT(energy.error().text(), HasSubstr("11 times what its power says"));
+  EXPECT_THAT(energy.error().text(), HasSubstr("11 times the energy that its power readings give"));
   EXPECT_TRUE(devices.gpus[1]->total_energy().ok());
 }
 
@@ -194,7 +194,7 @@ TEST_P(Amd, ARefusalSaysWhatWouldHelp) {
   script_.result("set_power_cap", GetParam() == std::string(SCRIPTED_AMD_SMI) ? 10 : 4);
   const Status status = devices.gpus[0]->set_power_limit(400_W);
   EXPECT_EQ(status.error().code, ErrorCode::kNoPermission);
-  EXPECT_THAT(status.error().text(), HasSubstr("SMI words; go through the agent (harpe agent)"));
+  EXPECT_THAT(status.error().text(), HasSubstr("SMI words; use the agent (harpe agent)"));
 }
 
 TEST_P(Amd, ALibraryThatCannotStartIsAStateAndIsNotShutDown) {

@@ -57,8 +57,9 @@ class GpuReader {
       fields_.error("model", "a gpu needs a model: " + known());
     } else if (!found) {
       fields_.error("model", find_gpu_model(*model) != nullptr
-                                 ? "there is no simulated " + lower(*model) +
-                                       ", only its model for synthetic profiles (" + known() + ")"
+                                 ? "the GPU " + lower(*model) +
+                                       " has a model for synthetic profiles, but no simulation (" +
+                                       known() + ")"
                                  : unknown_gpu_model(*model, simulated_gpu_names()));
     }
     spec_ = found.value_or(*catalogue_gpu("a100-sxm"));
@@ -108,8 +109,9 @@ class GpuReader {
       fields_.error("max_clock_mhz", "the highest clock must be above the lowest, " +
                                          std::to_string(gpu.min_clock.value) + " MHz");
     } else if ((gpu.max_clock.value - gpu.min_clock.value) % gpu.clock_step != 0) {
-      fields_.error("clock_step_mhz", "steps of " + std::to_string(gpu.clock_step) +
-                                          " MHz do not lead from the lowest clock to the highest");
+      fields_.error("clock_step_mhz",
+                    "steps of " + std::to_string(gpu.clock_step) +
+                        " MHz do not divide the range from the lowest clock to the highest");
     } else if ((gpu.max_clock.value - gpu.min_clock.value) / gpu.clock_step > 1000) {
       fields_.error("clock_step_mhz", "makes more than 1000 clocks");
     }
@@ -356,7 +358,8 @@ Result<SimulationConfig> parse_simulation(std::string_view text, const std::stri
   if (auto state_file = fields.text("state_file")) {
     config.state_file = *state_file;
     if (!config.state_file.is_absolute()) {
-      fields.error("state_file", "must be an absolute path, for programs start in many folders");
+      fields.error("state_file",
+                   "must be an absolute path, because programs start in different folders");
     }
   }
   for (const char* table : {"gpu", "cpu", "fault"}) {

@@ -65,7 +65,9 @@ TEST(SimulationConfig, KnowsTheModelsOfSyntheticProfiles) {
         parse_simulation("[[gpu]]\nmodel = \"" + std::string(gpu.name) + "\"\n", "s.toml");
     if (gpu.name == "mi300x") {  // its driver has no NVML
       ASSERT_FALSE(config.ok());
-      EXPECT_THAT(config.error().text(), HasSubstr("there is no simulated mi300x, only its model"));
+      EXPECT_THAT(
+          config.error().text(),
+          HasSubstr("the GPU mi300x has a model for synthetic profiles, but no simulation"));
       continue;
     }
     ASSERT_TRUE(config.ok()) << config.error().text();

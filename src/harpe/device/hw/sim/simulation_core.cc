@@ -177,7 +177,7 @@ std::string described(int gpu, const SimulatedGpuSpec& spec) {
 }
 
 std::string lost_text(int gpu, const SimulatedGpuSpec& spec) {
-  return described(gpu, spec) + " is lost: no call reaches it";
+  return described(gpu, spec) + " is lost: it does not respond to calls";
 }
 
 bool is_lost(const SimulatedGpuSpec& spec, const SimulatedGpuState& state) {
@@ -316,14 +316,14 @@ Status SimulationCore::admit(int gpu, const char* what, bool sets) {
   if (forbidden) {
     return Error::of(ErrorCode::kNoPermission,
                      std::string(what) + " of " + name +
-                         " is not permitted to this user: be root, or let `harpe agent` do it");
+                         " is not permitted for this user: run as root, or use `harpe agent`");
   }
   if (sets && here.mig) {
     return Error::of(
         ErrorCode::kNotSupported,
         name +
             " is divided into MIG instances, which share its clocks, its power and its "
-            "power limit and have none of their own: " +
+            "power limit and have no separate ones: " +
             what + " is refused");
   }
   return ok_status();
@@ -377,7 +377,7 @@ Status SimulationCore::set_power_limit(int gpu, Watts limit) {
   // Negated, so that a NaN is refused.
   if (!(limit.value >= here.lowest_limit_w && limit.value <= here.highest_limit_w)) {
     return Error::invalid(
-        "power limit " + shortest(limit.value) + " W is out of range: " + here.name + " takes " +
+        "power limit " + shortest(limit.value) + " W is out of range: " + here.name + " accepts " +
         shortest(here.lowest_limit_w) + " to " + shortest(here.highest_limit_w) + " W");
   }
   return write(gpu, "setting the power limit", [&](SimulatedGpuState& state) {

@@ -86,18 +86,18 @@ Status make_file(const std::filesystem::path& file, const std::vector<SimulatedG
                  const StateMemory::Origin& origin, bool everyone) {
   std::string name = file.string() + ".XXXXXX";
   const UniqueFd fd(mkstemp(name.data()));
-  if (fd.get() < 0) return system_error(file, "cannot make the state of the simulation");
+  if (fd.get() < 0) return system_error(file, "cannot create the state of the simulation");
   const auto finish = [&]() -> Status {
     const std::size_t bytes = bytes_for(initial.size());
     if (fchmod(fd.get(), everyone ? 0666 : 0600) != 0 ||
         posix_fallocate(fd.get(), 0, static_cast<off_t>(bytes)) != 0) {
-      return system_error(file, "cannot make the state of the simulation");
+      return system_error(file, "cannot create the state of the simulation");
     }
     void* const memory = HARPE_TRY(mapped(fd.get(), bytes, file));
     fill(memory, initial, origin);
     munmap(memory, bytes);
     if (link(name.c_str(), file.c_str()) != 0 && errno != EEXIST) {
-      return system_error(file, "cannot make the state of the simulation");
+      return system_error(file, "cannot create the state of the simulation");
     }
     return ok_status();
   };
@@ -127,7 +127,7 @@ Status check_owner(const struct stat& status, const std::filesystem::path& file,
   if (everyone || status.st_uid == geteuid()) return ok_status();
   return Error::of(ErrorCode::kNoPermission,
                    file.string() + ": belongs to another user; to share simulated GPUs between " +
-                       "users, put shared_by = \"everyone\" into the configuration");
+                       "users, set shared_by = \"everyone\" in the configuration");
 }
 
 /// Removes the file that `fd` has open, unless another process has replaced it.
@@ -173,7 +173,7 @@ Result<std::unique_ptr<StateMemory>> StateMemory::open_shared(
       continue;
     }
     struct stat status{};
-    if (fstat(fd.get(), &status) != 0) return system_error(file, "cannot be looked at");
+    if (fstat(fd.get(), &status) != 0) return system_error(file, "cannot be inspected");
     HARPE_TRY(check_owner(status, file, everyone));
     Fit found = Fit::kOther;
     if (status.st_size == static_cast<off_t>(bytes)) {
@@ -185,11 +185,11 @@ Result<std::unique_ptr<StateMemory>> StateMemory::open_shared(
     if (found == Fit::kOther) {
       return Error::io(file.string(),
                        "holds the state of another simulation, or of another version of Harpe: "
-                       "remove it when no process uses it any more, or set state_file");
+                       "remove it when no process uses it any more, or set another state_file");
     }
     remove_if_still(fd.get(), status, file);
   }
-  return Error::io(file.string(), "vanishes as often as it is made");
+  return Error::io(file.string(), "was removed again each time it was created");
 }
 
 StateMemory::~StateMemory() {
