@@ -19,6 +19,8 @@ constexpr std::string_view kRunFormat = "harpe.run/1";
 constexpr std::string_view kLedgerFormats = "harpe.energy/";
 constexpr double kLatestStart = 7'258'118'400;  // s since 1970
 constexpr std::int64_t kMostDevices = 100'000'000;
+// GPUs of the largest job: bounds the energy of an interval if its device hours are not stated.
+constexpr double kMostGpus = 262'144;
 constexpr std::size_t kLongestName = 4096;
 
 /// A column of the rows, with access to its number in an EnergyUse.
@@ -161,12 +163,12 @@ bool add_row(const JsonValue& row, const RowColumns& columns, EnergyLedger& ledg
     return wrong("host_j and without_error_j are parts of energy_j, but one is larger");
   use.host = std::min(use.host, use.energy);
   use.without_error = std::min(use.without_error, use.energy);
-  // Checked only if the time is known for which devices were held or measured.
-  const Seconds time = std::max(use.device_time, use.measured);
+  const Seconds stated = std::max(use.device_time, use.measured);
+  const Seconds time =
+      stated > Seconds{0} ? stated : Seconds{double(ledger.step().count()) * kMostGpus};
   const std::string impossible =
       why_impossible(use.energy - use.host, use.half_width(), time, kMostGpuPower);
-  if (use.energy >= Joules{0} && time > Seconds{0} && !impossible.empty())
-    return wrong("energy_j: " + impossible);
+  if (use.energy >= Joules{0} && !impossible.empty()) return wrong("energy_j: " + impossible);
   const Status added = ledger.add(at, at, use);
   return added.ok() || wrong(added.error().text());
 }

@@ -135,6 +135,7 @@ TEST(LedgerJson, SaysWhatIsWrongAndWhere) {
   };
   const std::string both = R"(["start", "energy_j"])";
   EXPECT_THAT(rows(both, "[[900]]"), HasSubstr("2 numbers"));
+  EXPECT_THAT(rows(both, "[[900, 1e15]]"), HasSubstr("the highest possible power"));
   EXPECT_THAT(rows(both, "[[901, 1]]"), HasSubstr("multiple of the step"));
   EXPECT_THAT(rows(both, "[[-900, 1]]"), HasSubstr("since 1970"));
   EXPECT_THAT(rows(both, "[[900, -1]]"), HasSubstr("negative"));
