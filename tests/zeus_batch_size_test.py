@@ -96,7 +96,9 @@ class ZeusBatchSize(ServerTest):
         self.start()
         status = self.good("GET", f"/v1/recurring-jobs/{job}")
         self.assertEqual([trial["status"] for trial in status["trials"]], ["succeeded", "dispatched", "succeeded"])
-        self.good("DELETE", f"/v1/recurring-jobs/{job}/trials/2")
+        retracted = subprocess.run([self.harpe, "batch-size", "retract", job, "2", "--server", f"http://{self.address}"],
+                                   text=True, capture_output=True, timeout=60)
+        self.assertEqual((retracted.returncode, retracted.stdout), (0, "trial 2 is retracted\n"), retracted.stderr)
         self.assertEqual(self.train(job)["size"], 8)
 
 

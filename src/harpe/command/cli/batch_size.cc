@@ -87,7 +87,7 @@ Result<Outcome> end(const BatchSizeArguments& arguments) {
 Result<Outcome> retract(const BatchSizeArguments& arguments) {
   const std::string path = HARPE_TRY(trial_path(arguments));
   const std::string ended = HARPE_TRY(ask_job(arguments, "DELETE", path));
-  return Outcome{.text = "trial " + arguments.trial + " is withdrawn\n", .json = indented(ended)};
+  return Outcome{.text = "trial " + arguments.trial + " is retracted\n", .json = indented(ended)};
 }
 
 Result<Outcome> show_log(const BatchSizeArguments& arguments) {
