@@ -48,8 +48,9 @@ std::string plan_text(const PlanArguments& arguments, const Plan& plan, const Js
                              change_text(plan.iteration_energy.value / all_max_energy - 1) +
                              " against all-max");
   if (plan.lower_bound > Joules{0}) {
-    text += line("bound", "at least " + grouped(plan.lower_bound.value, 1) + " J for this time: " +
-                              fixed(100 * plan.gap(), 3) + " % below the plan");
+    text += line("bound", "at least " + grouped(plan.lower_bound.value, 1) +
+                              " J for this time; the plan needs " + fixed(100 * plan.gap(), 3) +
+                              " % more");
   }
   return text;
 }
