@@ -158,8 +158,7 @@ TEST_F(BadInput, StagesThatTheScheduleLeavesOutAreNamedBeforeAnythingElse) {
 
 TEST_F(BadInput, AScheduleThatWaitsForItself) {
   // Stage 1 runs the backward of its first micro-batch before the forward that it needs.
-  expect_refused(plan_list("0F0,0B0\n1B0,1F0\n"),
-                 AllOf(HasSubstr("list.csv"), HasSubstr("cycle")));
+  expect_refused(plan_list("0F0,0B0\n1B0,1F0\n"), AllOf(HasSubstr("list.csv"), HasSubstr("cycle")));
 }
 
 TEST_F(BadInput, AnInstructionTwiceOrNever) {

@@ -199,9 +199,7 @@ def test_an_unknown_source_is_refused_with_all_that_there_are(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("HARPE_COMMAND", COMMAND)
-    said = (
-        r"carbon: unknown source 'Germany': a source is a number in g/kWh .* such as DE .*, uk"
-    )
+    said = r"carbon: unknown source 'Germany': a source is a number in g/kWh .* such as DE .*, uk"
     with pytest.raises(harpe.InvalidInputError, match=said):
         harpe.measure(carbon="Germany")
     with pytest.raises(harpe.InvalidInputError, match=r"carbon: entsoe needs a zone, as in"):

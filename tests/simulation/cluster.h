@@ -25,7 +25,7 @@ class Cluster {
  public:
   struct Options {
     std::uint64_t seed = 1;
-    int plans = 12;  ///< of each frontier; their computation takes most of the time of a seed
+    int plans = 12;       ///< of each frontier; their computation takes most of the time of a seed
     Seconds broken{140};  ///< duration of faults
     Seconds calm{130};    ///< time after the faults, at whose end everything must work
     /// Called with every event and its time; may be empty.

@@ -176,7 +176,8 @@ TEST(CarbonInventory, SaysEverythingThatTheNumbersStandOn) {
                   HasSubstr("fetched 2026-11-25"), HasSubstr("33 % measured, 67 % no intensity")));
   EXPECT_THAT(text,
               AllOf(HasSubstr("2.400 kWh have no intensity"), HasSubstr("± 0.0048 kWh (95 %)"),
-                    HasSubstr("additional error of 0.200 kWh"), HasSubstr("Embodied carbon is not included")));
+                    HasSubstr("additional error of 0.200 kWh"),
+                    HasSubstr("Embodied carbon is not included")));
 }
 
 // With mixed units, a row in grams could look larger than a total in kilograms.

@@ -20,7 +20,8 @@ std::string job_view(std::string_view status, bool coloured);
 std::string end_of_job(std::string_view status);
 /// Returns the "plans" of a response, one line each.
 std::string plans_text(std::string_view response);
-/// Returns a line for one event of a job, "12:00:01  plans for waiting until ..."; empty if not shown.
+/// Returns a line for one event of a job, "12:00:01  plans for waiting until ..."; empty if not
+/// shown.
 std::string event_line(std::string_view event, std::string_view data, std::string_view time_of_day);
 /// Returns the phase in the data of a "phase" event; empty if there is none.
 std::string phase_of_event(std::string_view data);

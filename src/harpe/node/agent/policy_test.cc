@@ -272,7 +272,8 @@ TEST(Policy, WhatCannotBeProvenIsAFault) {
   EXPECT_THAT(error("users = [1]\nrequires = ['cuda']\n"), HasSubstr("neither"));
   EXPECT_THAT(error("users = [1]\nrequires = [1]\n"), HasSubstr("p:5:"));
   EXPECT_THAT(error("tokens = ['x']\nrequires = ['device']\n"), HasSubstr("nothing can be proven"));
-  EXPECT_THAT(error("users = [1]\nread = true\nrequires = ['device']\n"), HasSubstr("into a separate entry"));
+  EXPECT_THAT(error("users = [1]\nread = true\nrequires = ['device']\n"),
+              HasSubstr("into a separate entry"));
 }
 
 TEST(Policy, SaysWhetherControlGoesOnWithoutAnAuditLog) {

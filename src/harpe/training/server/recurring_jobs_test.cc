@@ -220,8 +220,9 @@ TEST(RecurringJobs, SayOfAMetricThatWillNotReachItsTarget) {
   EXPECT_EQ(verdict["reason"], "will_not_reach") << verdict;
   EXPECT_EQ(verdict["converged"], false);
   EXPECT_LT(epoch, 15);
-  EXPECT_THAT(server.ask("GET", path + "/log").body,
-              HasSubstr("by its metric so far it will not reach its target within the 50 epochs allowed"));
+  EXPECT_THAT(
+      server.ask("GET", path + "/log").body,
+      HasSubstr("by its metric so far it will not reach its target within the 50 epochs allowed"));
 }
 
 TEST(RecurringJobs, HaveRoutesOfTheirOwn) {
