@@ -182,8 +182,9 @@ class Attached:
         debugging."""
         if is_first_rank():
             print(
-                f"harpe: training continues without Harpe: {error}. Correct this and start training "
-                "again. Python's logger 'harpe' has the messages of other ranks at level DEBUG",
+                f"harpe: training continues without Harpe: {error}. Correct this and start "
+                "training again. Python's logger 'harpe' has the messages of other ranks at level "
+                "DEBUG",
                 file=sys.stderr,
             )
         else:

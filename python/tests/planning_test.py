@@ -121,7 +121,8 @@ def test_the_latency_table_beside_a_profile_is_used_also_to_save(
     table.write_text("frequency,latency\n800,0.02\n1400,0.01\n")
     made = plan(profile, slowdown=0.05, quick=True)
     assert made.notes == (
-        "Clock changes are late as in small.latency.csv (10 to 20 ms); switch_latency_s 0 assumes free changes",
+        "Clock changes are late as in small.latency.csv (10 to 20 ms); "
+        "switch_latency_s 0 assumes free changes",
     )
     assert made.document != plan(profile, slowdown=0.05, quick=True, switch_latency_s=0).document
     table.unlink()
