@@ -855,7 +855,7 @@ class SwitchLatency(Case):
                           "1410,1050", "--csv", str(table), "--json",
                           env=dict(self.bare, HARPE_SIMULATION=str(lost)))
         self.assertEqual(done.returncode, 69, done.stderr)
-        self.assertRegex(done.stderr, r"(?s)GPU 0: after \d+ of 40 switches: .*lost.* is kept")
+        self.assertRegex(done.stderr, r"(?s)GPU 0: after \d+ of 40 switches: .*lost.* are kept")
         result = json.loads(done.stdout)
         self.assertFalse(result["complete"])
         first, second = result["gpus"]

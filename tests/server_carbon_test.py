@@ -313,7 +313,7 @@ class Control(Carbon):
         self.assertGreater(paused, 0.5 * training.paused_s)
         self.assertLess(paused, 2 * training.paused_s + 2)
         self.assertIn("file, direct", self.command())
-        self.assertIn("does not move", self.command("--off"))
+        self.assertIn("does not adapt", self.command("--off"))
 
     def test_training_that_ends_to_pause_is_woken(self):
         iterations = 40

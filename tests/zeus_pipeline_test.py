@@ -160,7 +160,7 @@ class HarpesServer(Training):
         # Closed, or reset if some data had not been read yet.
         self.assertRegex(told[0], "RemoteProtocolError|ReadError")
         self.assertIn("503", told[1])
-        self.assertIn("other ranks have not asked for their schedule for 1 s: 0.", told[1])
+        self.assertIn("other ranks have not requested their schedule for 1 s: 0.", told[1])
         # Started again, it trains, with the usual patience for ranks on busy machines.
         self.stop()
         self.start(tcp=self.address)
