@@ -74,6 +74,10 @@ std::string recurring_job_view(std::string_view text, bool coloured) {
   } else {
     view += "no trial has reached the target yet\n";
   }
+  if (status.value("reports_refused", 0) > 0) {
+    view += "reports refused because of impossible numbers: " + shown(status, "reports_refused") +
+            " (see harpe batch-size log)\n";
+  }
   Table sizes = Table::of({"BATCH SIZE", "RESULTS", "REACHED", "MEAN COST"}, 0);
   for (const Json& size : status.value("batch_sizes", Json::array())) {
     const bool is_cheapest =

@@ -23,6 +23,12 @@ TEST(BatchSizeView, ShowsWhatIsKnownOfEachSize) {
   EXPECT_THAT(view, HasSubstr("cheapest: batch size 32 at 812.0 kJ (trial 2)"));
   EXPECT_THAT(view, HasSubstr("64        0        0          -"));
   EXPECT_THAT(view, HasSubstr("running"));
+  EXPECT_THAT(view, Not(HasSubstr("refused")));
+}
+
+TEST(BatchSizeView, ShowsThatReportsWereRefused) {
+  EXPECT_THAT(recurring_job_view(R"({"id": "mnist", "reports_refused": 3})", false),
+              HasSubstr("reports refused because of impossible numbers: 3 (see"));
 }
 
 TEST(BatchSizeView, NamesOfClientsMoveNoCursor) {

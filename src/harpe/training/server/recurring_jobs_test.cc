@@ -153,6 +153,7 @@ TEST(RecurringJobs, RefuseReportsThatCannotBeByEitherProtocol) {
   const json log = server.ask("GET", path + "/log").json();
   ASSERT_EQ(log["events"].size(), 4U) << "the same again is noted once: " << log;
   EXPECT_THAT(log["events"][1]["text"], HasSubstr("a report of trial 1 was refused: energy"));
+  EXPECT_EQ(server.ask("GET", path).json()["reports_refused"], 4);
   EXPECT_EQ(client.report(trial, 100, 1, 1).json()["converged"], true);
 }
 

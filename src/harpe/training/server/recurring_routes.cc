@@ -110,6 +110,7 @@ void give_status(const RecurringRequest& asked) {
       cheapest == nullptr ? net::OrderedJson() : json_of(asked.job->job(), *cheapest);
   document["batch_sizes"] = sizes_json(optimizer);
   document["trials"] = std::move(trials);
+  document["reports_refused"] = optimizer.reports_refused();
   document["job"] = own_json(zeus::recurring_job_json(asked.job->job()));
   asked.reply(net::json_response(200, document));
 }

@@ -196,7 +196,10 @@ Result<TrialVerdict> BatchSizeOptimizer::report(const TrialReport& report, Secon
     return Error::of(ErrorCode::kConflict,
                      "trial " + std::to_string(report.trial) + " was abandoned or retracted");
   }
-  HARPE_TRY(check_report(job_, report, *trial));
+  if (Status possible = check_report(job_, report, *trial); !possible.ok()) {
+    ++reports_refused_;
+    return std::move(possible).error();
+  }
   trial->status = Trial::Status::kDispatched;
   const Seconds longest_epoch = trial->epochs == 0
                                     ? now - trial->begun

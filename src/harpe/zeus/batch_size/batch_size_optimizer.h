@@ -94,7 +94,8 @@ class BatchSizeOptimizer {
   Result<Given> next(Seconds now);
   /// Handles a report. Fails with `kNotFound` if there is no such trial with that batch size, with
   /// `kConflict` if the trial was given up, with `kInvalidInput` if a number is impossible or the
-  /// energy is more than the job's GPUs can draw in that time. A failed report changes nothing.
+  /// energy is more than the job's GPUs can draw in that time. A failed report changes nothing but
+  /// `reports_refused`.
   Result<TrialVerdict> report(const TrialReport& report, Seconds now);
   /// Ends the trial without a result; does nothing if it has ended. `kNotFound` as above.
   Status give_up(int trial, int batch_size, Seconds now);
@@ -114,6 +115,8 @@ class BatchSizeOptimizer {
   bool has_running() const;
   /// Returns the number of the newest trial, which is the number of trials so far.
   int newest() const { return newest_; }
+  /// Returns the number of reports that failed with `kInvalidInput`.
+  std::int64_t reports_refused() const { return reports_refused_; }
 
  private:
   friend std::string batch_size_optimizer_json(const BatchSizeOptimizer& optimizer);
@@ -136,6 +139,7 @@ class BatchSizeOptimizer {
   int newest_ = 0;  ///< number
   std::optional<Trial> cheapest_;
   Seconds heard_{};
+  std::int64_t reports_refused_ = 0;
 };
 
 /// The format name at the start of a stored state.

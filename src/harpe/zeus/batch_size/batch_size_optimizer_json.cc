@@ -113,6 +113,7 @@ std::string batch_size_optimizer_json(const BatchSizeOptimizer& optimizer) {
       {"draws", optimizer.draws_.count},
       {"newest", optimizer.newest_},
       {"heard", optimizer.heard_.value},
+      {"reports_refused", optimizer.reports_refused_},
       {"cheapest", optimizer.cheapest_ ? json_of(*optimizer.cheapest_) : OrderedJson()},
       {"trials", std::move(trials)}};
   return json_line(document);
@@ -131,6 +132,7 @@ Result<BatchSizeOptimizer> parse_batch_size_optimizer(std::string_view text) {
         .count = needed(fields, "draws", fields.integer("draws", 0, kMostDraws))};
     read_count(fields, "newest", 0, kMost, optimizer.newest_);
     read_number(fields, "heard", 0, kMostEnergy, optimizer.heard_.value);
+    optimizer.reports_refused_ = fields.integer("reports_refused", 0, kMostDraws).value_or(0);
     for (const JsonValue* value : fields.objects("trials")) {
       Status one = read_trial(*value, optimizer.trials_.emplace_back());
       if (!one.ok() && trials.ok()) trials = std::move(one);

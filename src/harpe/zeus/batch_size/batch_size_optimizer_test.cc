@@ -8,6 +8,7 @@
 #include <map>
 #include <set>
 
+#include "harpe/base/json_text.h"
 #include "harpe/zeus/batch_size/batch_size_choice.h"
 
 namespace harpe::zeus {
@@ -215,11 +216,16 @@ TEST(BatchSizeOptimizer, NoSizeThatConvergesIsSaid) {
   EXPECT_THAT(next.error().text(), HasSubstr("no batch size"));
 }
 
-TEST(BatchSizeOptimizer, WrongReportsChangeNothing) {
+TEST(BatchSizeOptimizer, WrongReportsChangeNothingAndAreCounted) {
   Trainings trainings(job_of({8}, 8));
   const Trial trial = trainings.begin();
   trainings.report(trial, 5, 0, 2).value();
-  const std::string before = batch_size_optimizer_json(trainings.optimizer);
+  const auto state = [&] {
+    auto document = json_or_discarded(batch_size_optimizer_json(trainings.optimizer));
+    document.erase("reports_refused");
+    return document;
+  };
+  const auto before = state();
   const double nan = std::nan("");
   const TrialReport good{
       .trial = 1, .batch_size = 8, .epoch = 3, .time = Seconds{3}, .energy = Joules{6}};
@@ -228,7 +234,7 @@ TEST(BatchSizeOptimizer, WrongReportsChangeNothing) {
     change(report);
     const auto done = trainings.optimizer.report(report, trainings.now);
     EXPECT_FALSE(done.ok());
-    EXPECT_EQ(batch_size_optimizer_json(trainings.optimizer), before);
+    EXPECT_EQ(state(), before);
     return done.ok() ? ErrorCode::kInternal : done.error().code;
   };
   EXPECT_EQ(refused([](TrialReport& one) { one.trial = 2; }), ErrorCode::kNotFound);
@@ -238,6 +244,10 @@ TEST(BatchSizeOptimizer, WrongReportsChangeNothing) {
   EXPECT_EQ(refused([&](TrialReport& one) { one.time.value = nan; }), ErrorCode::kInvalidInput);
   EXPECT_EQ(refused([](TrialReport& one) { one.energy.value = -1; }), ErrorCode::kInvalidInput);
   EXPECT_EQ(refused([](TrialReport& one) { one.energy.value = 4; }), ErrorCode::kInvalidInput);
+  EXPECT_EQ(trainings.optimizer.reports_refused(), 5);
+  const auto stored =
+      parse_batch_size_optimizer(batch_size_optimizer_json(trainings.optimizer)).value();
+  EXPECT_EQ(stored.reports_refused(), 5);
 }
 
 TEST(BatchSizeOptimizer, AWindowFollowsDataThatDrift) {
