@@ -114,14 +114,6 @@ class RunOptimizeTest(agent_process.AgentTest):
         self.assertEqual(refused.returncode, 2)
         self.assertFalse((self.folder / "ran").exists())
 
-    def test_online_saves_without_a_profiling_phase(self):
-        self.allow("clocks_mhz = [1200, 1740]\n")
-        run, seen = self.optimize("energy", "--online", "--max-slowdown", "10%", command=[*self.train, "400"])
-        self.assertEqual((run.returncode, seen["failure"], seen["profilings"]), (0, None, 0), run.stderr)
-        self.assertGreater(sum(one["steps"] for one in seen["settings"][1:]), 0)
-        self.assertGreater(seen["saved_j"], 0)
-        self.check_all_is_restored()
-
     def test_a_second_optimizer_on_a_gpu_is_refused_with_the_first_ones_process_id(self):
         # The agent grants one user the limits of a GPU in addition to another lease of its clocks.
         self.allow("clocks_mhz = [210, 1740]\npower_limit_w = [200, 260]\n")

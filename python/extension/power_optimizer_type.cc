@@ -137,7 +137,7 @@ struct Arguments {
   const char *what = nullptr, *gpus = nullptr, *profile = nullptr, *socket = nullptr,
              *job = nullptr;
   double eta = -1, most_slowdown = -1, host_power = 0;
-  int online = 0, measures_node = 0, writes_profile = 0, local_rank = -1, batch_size = 1;
+  int measures_node = 0, writes_profile = 0, local_rank = -1, batch_size = 1;
 };
 
 Result<PowerOptimizerOptions::Optimize> parse_optimize(std::string_view text) {
@@ -157,7 +157,6 @@ JobReductions reductions_by(PythonReduction& reduction) {
 Result<PowerOptimizerOptions> options_of(const Arguments& given) {
   PowerOptimizerOptions options{.optimize = HARPE_TRY(parse_optimize(given.what)),
                                 .host_power = {given.host_power},
-                                .online = given.online != 0,
                                 .measures_node = given.measures_node != 0,
                                 .gpus = given.gpus,
                                 .profile = given.profile,
@@ -173,10 +172,10 @@ Result<PowerOptimizerOptions> options_of(const Arguments& given) {
 
 int initialize(PyObject* self, PyObject* arguments, PyObject* /*keywords*/) {
   Arguments given;
-  if (PyArg_ParseTuple(arguments, "Osdddppsisssip:PowerOptimizer", &given.reduce, &given.what,
-                       &given.eta, &given.most_slowdown, &given.host_power, &given.online,
-                       &given.measures_node, &given.gpus, &given.local_rank, &given.profile,
-                       &given.socket, &given.job, &given.batch_size, &given.writes_profile) == 0) {
+  if (PyArg_ParseTuple(arguments, "Osdddpsisssip:PowerOptimizer", &given.reduce, &given.what,
+                       &given.eta, &given.most_slowdown, &given.host_power, &given.measures_node,
+                       &given.gpus, &given.local_rank, &given.profile, &given.socket, &given.job,
+                       &given.batch_size, &given.writes_profile) == 0) {
     return -1;
   }
   auto& held = reinterpret_cast<OptimizerObject*>(self)->held;

@@ -36,7 +36,6 @@ class PowerOptimizer:
         eta: float,
         max_slowdown: float,
         host_power: float,
-        online: bool,
         measures_node: bool,
         gpus: str,
         local_rank: int,

@@ -53,8 +53,6 @@ class PowerOptimizer:
     :param optimize: ``"energy"``, ``"time"`` or ``"cost"`` (``eta`` weighs energy against time)
     :param max_slowdown: largest slowdown of a step relative to the highest setting: 0.03 is 3 %
     :param eta: of cost: from 0, time alone, to 1, energy alone (default 0.5)
-    :param online: no profiling phase: settings are chosen step by step, with a total slowdown of at
-        most ``max_slowdown`` (default 0.05); for long jobs of one process
     :param host_power: W that the node draws besides its GPUs, or ``"measured"``: its CPUs and
         memory
     :param gpus: as for ``harpe run --gpus``, such as ``"0,1"``; by default this rank's own
@@ -75,7 +73,6 @@ class PowerOptimizer:
         *,
         max_slowdown: float | None = None,
         eta: float | None = None,
-        online: bool = False,
         host_power: float | str = 0.0,
         gpus: str | None = None,
         profile: str | os.PathLike[str] | None = None,
@@ -96,7 +93,6 @@ class PowerOptimizer:
                 _given("eta", eta, 0, 1),
                 _given("max_slowdown", max_slowdown, 0, math.inf),
                 watts if speaks_for_node else 0.0,
-                online,
                 host_power == "measured" and speaks_for_node,
                 gpus or "",
                 -1 if rank is None else rank,

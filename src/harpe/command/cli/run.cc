@@ -138,8 +138,7 @@ struct TuningArguments {
   std::optional<zeus::Selector::Kind> what;  ///< --optimize; nullopt if nothing is tuned
   std::optional<double> eta;                 ///< --eta
   std::optional<double> most_slowdown;       ///< --max-slowdown, a factor
-  bool online = false;
-  bool measures_node = false;  ///< --host-power measured
+  bool measures_node = false;                ///< --host-power measured
   Watts host_power{0};
   std::string profile, job, socket;
   int batch_size = 1;
@@ -196,7 +195,6 @@ Result<std::unique_ptr<CommandTuning>> CommandTuning::prepare(const TuningArgume
   }
   auto tuning =
       HARPE_TRY(zeus::JobTuning::make({.selector = selector_of(arguments),
-                                       .online = arguments.online,
                                        .measures_node = arguments.measures_node,
                                        .profile = arguments.profile,
                                        .socket = arguments.socket,
@@ -243,7 +241,7 @@ void add_tuning_options(CLI::App& app, TuningArguments& arguments) {
   optimize->group(group);
   with(add_parsed(app, "--max-slowdown", "PERCENT",
                   "Maximum slowdown of a step against the highest setting, such as 3% (default: "
-                  "no limit; with --online 5%)",
+                  "no limit)",
                   arguments.most_slowdown,
                   [](std::string_view text) -> Result<std::optional<double>> {
                     return std::optional(1 + HARPE_TRY(parse_percent(text)) / 100);
@@ -252,9 +250,6 @@ void add_tuning_options(CLI::App& app, TuningArguments& arguments) {
       app, "--eta", "SHARE",
       "Weight of energy in the cost: from 0 (only time) to 1 (only energy) (default 0.5)",
       arguments.eta, parse_share));
-  with(app.add_flag("--online", arguments.online,
-                    "Choose step by step, without a profiling phase; the whole run stays within "
-                    "--max-slowdown. For long jobs"));
   with(add_parsed(app, "--host-power", "WATTS",
                   "Power of the node without its GPUs, W, or 'measured' for its CPUs and their "
                   "memory; counts as energy (default 0)",

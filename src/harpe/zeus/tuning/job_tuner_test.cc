@@ -209,13 +209,6 @@ TEST_F(JobTunerTest, AnEarlierRunIsUsedWhereAllKnowIt) {
   for (const TuningResult& result : results) EXPECT_EQ(result.profilings, 1);
 }
 
-TEST_F(JobTunerTest, OnlineIsForOneProcess) {
-  EXPECT_EQ(Tuner::make({.selector = kBound, .online = true}, *jobs_[0], *jobs_[0], peers_[0].get())
-                .error()
-                .code,
-            ErrorCode::kNotSupported);
-}
-
 TEST(JobAgreement, DigestsTellKnobsApart) {
   const Knob one = power_limits({100}, {300}, {10});
   EXPECT_EQ(digest_of(one), digest_of(power_limits({100}, {300}, {10})));

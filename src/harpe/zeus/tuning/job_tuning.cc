@@ -291,7 +291,6 @@ Knob descending(KnobKind kind, std::vector<double> settings) {
 
 JobTuning::JobTuning(JobTuningOptions options) : options_(std::move(options)) {
   report_.selector = options_.selector;
-  report_.online = options_.online;
   report_.measures_node = options_.measures_node;
   key_.job = options_.job.substr(0, kLongestText);
   key_.batch_size = options_.batch_size;
@@ -322,7 +321,6 @@ void JobTuning::start(EnergyMonitor* monitor, Clock& clock, Peers* peers) {
   if (has_gpus && !agreed.ok()) report_.why_nothing_was_set = agreed.error().text();
   if (!has_gpus || !agreed.ok()) return;
   TunerOptions options{.selector = report_.selector,
-                       .online = options_.online,
                        .own_host_power = options_.selector.host_power,
                        .batch_size = options_.batch_size};
   take_known(options);
@@ -432,9 +430,8 @@ void JobTuning::advise_where_nothing_is_set() {
 
 void JobTuning::write_profile() {
   const TuningResult& result = report_.result;
-  if (options_.profile.empty() || !options_.writes_profile || options_.online ||
-      result.from_profile || !result.decided || result.measurements.size() < 2 ||
-      !result.trials_ended.empty()) {
+  if (options_.profile.empty() || !options_.writes_profile || result.from_profile ||
+      !result.decided || result.measurements.size() < 2 || !result.trials_ended.empty()) {
     return;
   }
   const std::filesystem::path file = file_of(options_);

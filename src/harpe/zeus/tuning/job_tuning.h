@@ -49,7 +49,6 @@ struct JobTuningOptions {
   /// The number of GPUs and their highest limit are looked up. The host power is the part that this
   /// process accounts for; the processes of a job add their parts up.
   Selector selector{};
-  bool online = false;
   bool measures_node = false;  ///< CPUs and their memory count as energy
   /// File or folder that keeps the measurements, for later runs of the same job on such GPUs;
   /// empty: none is kept. A folder (also a path that ends in a slash) holds one file per batch
@@ -68,7 +67,7 @@ struct JobTuningOptions {
 /// The final report of tuning a job.
 struct TuningReport {
   Selector selector{};
-  bool online = false, measures_node = false;
+  bool measures_node = false;
   TuningResult result{};
   std::uint64_t ignored_lines = 0;    ///< of the step file
   std::uint64_t refused_lines = 0;    ///< of the step file: faster than steps can be

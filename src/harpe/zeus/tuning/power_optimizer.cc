@@ -129,7 +129,6 @@ Result<std::unique_ptr<PowerOptimizer>> PowerOptimizer::start(const PowerOptimiz
                                                               JobReductions reductions) {
   auto peers = HARPE_TRY(peers_by(std::move(reductions)));
   auto tuning = HARPE_TRY(zeus::JobTuning::make({.selector = selector_of(options),
-                                                 .online = options.online,
                                                  .measures_node = options.measures_node,
                                                  .profile = options.profile,
                                                  .socket = options.socket,

@@ -43,7 +43,6 @@ struct PowerOptimizerOptions {
   double eta = 0.5;                       ///< kCost: from 0 (time alone) to 1 (energy alone)
   std::optional<double> most_slowdown{};  ///< of a step, as a fraction; nullopt: unlimited
   Watts host_power{0};         ///< of the node without its GPUs; 0 if another process counts it
-  bool online = false;         ///< no profiling phase; for long jobs of one process
   bool measures_node = false;  ///< CPUs and their memory count as energy
   std::string gpus{};          ///< as `--gpus` of commands; empty: all that this process may use
   /// If `gpus` is empty: position of the only GPU to use among those that this process may use.

@@ -3,19 +3,17 @@
 /// Tuner of one running job: it receives the job's steps, measures windows of them, and sets the
 /// setting that an optimizer of power_limit chooses.
 ///
-/// Profiled (SettingProfiler): the energy of a window is known shortly after its end (counters lag
-/// by 0.1 s). Until then the setting stays, and steps belong to no window. The chosen setting is
-/// measured in windows for as long as it is in force. From time to time the run returns to the
-/// highest setting for a look (profiled_tuner.h), and the saving is the difference between the two
-/// (saving_account.h). A step that takes over 5 times the usual time is a pause and is not
+/// First a SettingProfiler tries settings. The energy of a window is known shortly after its end
+/// (counters lag by 0.1 s). Until then the setting stays, and steps belong to no window. The chosen
+/// setting is measured in windows for as long as it is in force. From time to time the run returns
+/// to the highest setting for a look (profiled_tuner.h), and the saving is the difference between
+/// the two (saving_account.h). A step that takes over 5 times the usual time is a pause and is not
 /// measured. If the chosen setting breaks the selector's bound, the tuner replaces it by a higher
 /// one. If the step time drifts for good, the job is profiled again, but not before it has run four
 /// times as long as profiling took.
 ///
 /// If steps stop during a trial, the trial ends at the best setting known: after a minute, and at
 /// least 20 times the usual step, without a step or the end of an epoch.
-///
-/// Online (OnlineOptimizer): each step is a window.
 ///
 /// A job of several processes that train in step has one tuner in each process, for its own GPUs
 /// (Peers). They profile with windows of equal length, by the sum of their energies and the longest
@@ -38,7 +36,6 @@
 #include "harpe/base/result.h"
 #include "harpe/base/units.h"
 #include "harpe/zeus/power_limit/knob.h"
-#include "harpe/zeus/power_limit/online_optimizer.h"
 #include "harpe/zeus/power_limit/setting_profiler.h"
 #include "harpe/zeus/tuning/saving_account.h"
 #include "harpe/zeus/tuning/step_file.h"
@@ -141,8 +138,6 @@ class StepLedger {
 
 struct TunerOptions {
   Selector selector{};
-  bool online = false;
-  double online_slowdown = 0.05;  ///< budget if the selector has no bound
   /// Part of the selector's host power that this process accounts for; nullopt: all of it.
   std::optional<Watts> own_host_power{};
   /// Measurements of an earlier run of this job on such GPUs, highest setting first; may be empty.

@@ -273,21 +273,6 @@ TEST(Tuner, ATrialWithoutStepsEndsAndSaysSo) {
   EXPECT_EQ(result.trials_ended[0], "no step was seen for 60 s while settings were tried");
 }
 
-TEST(Tuner, AnOnlineTrialWithoutStepsEndsAtTheBestSetting) {
-  SimulatedJob job;
-  auto tuner = tuner_for(job, {.selector = kBound, .online = true});
-  tuner->start();
-  job.run(*tuner, 30);
-  job.idle(*tuner, 59);
-  EXPECT_TRUE(tuner->result().trials_ended.empty());
-  job.idle(*tuner, 3);
-  const TuningResult result = tuner->result();
-  ASSERT_EQ(result.trials_ended.size(), 1U);
-  EXPECT_EQ(result.trials_ended[0], "no step was seen for 60 s while settings were tried");
-  ASSERT_TRUE(result.choice);
-  EXPECT_EQ(job.setting(), result.knob[*result.choice]);
-}
-
 TEST(Tuner, TheEndOfAnEpochIsNoSilence) {
   SimulatedJob job;
   auto tuner = tuner_for(job, {.selector = kBound});
@@ -325,24 +310,6 @@ TEST(Tuner, OneSettingIsMeasured) {
                              {.kind = Selector::Kind::kEnergy});
   ASSERT_TRUE(advice.has_value());
   EXPECT_GT(advice->saving, 0.02);
-}
-
-TEST(Tuner, OnlineKeepsItsBudgetAndSaves) {
-  SimulatedJob job;
-  auto tuner = tuner_for(job, {.selector = kBound, .online = true});
-  tuner->start();
-  job.run(*tuner, 6000);
-  job.end(*tuner);
-  const TuningResult result = tuner->result();
-  double time = 0, energy = 0;
-  for (const auto& [limit, steps] : job.steps_at) {
-    time += steps * job.time_of(limit);
-    energy += steps * job.energy_of(limit);
-  }
-  EXPECT_LE(time, 1.101 * 6000 * job.time_of(300));
-  EXPECT_LT(energy, 0.99 * 6000 * job.energy_of(300));
-  EXPECT_NEAR(result.saving.saved.value, 6000 * job.energy_of(300) - energy,
-              0.2 * result.saving.saved.value);
 }
 
 }  // namespace

@@ -56,7 +56,6 @@ nlohmann::ordered_json tuning_json(const TuningReport& report) {
       {"eta", report.selector.kind == Selector::Kind::kCost ? Json(report.selector.eta) : Json()},
       {"max_slowdown",
        report.selector.most_slowdown ? Json(*report.selector.most_slowdown - 1) : Json()},
-      {"online", report.online},
       {"host_power_w",
        report.measures_node ? Json("measured") : Json(report.selector.host_power.value)},
       {"why_nothing_was_set", is_set ? Json() : Json(report.why_nothing_was_set)},
