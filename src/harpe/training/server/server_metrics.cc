@@ -150,10 +150,10 @@ void write_job_metrics(net::MetricsText& metrics, const std::vector<JobSample>& 
            [](const JobSample& job) {
              return job.status.pause.is == PauseState::Is::kPaused ? 1.0 : 0.0;
            });
-  // The counter starts at 0 in each process: Prometheus would count a restored sum twice if it were
+  // The counter starts at 0 when the job is loaded: Prometheus would count a restored sum twice if it were
   // below the last value.
   each_job(metrics, jobs, "energy_joules_total",
-           "Energy that the job's ranks have reported to this server.",
+           "Energy that the job's ranks have reported since this server loaded the job.",
            [](const JobSample& job) { return job.energy.value; });
   each_job(metrics, jobs, "energies_refused",
            "Reports whose energy no GPU can have used; they count as not measured.",
