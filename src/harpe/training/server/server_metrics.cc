@@ -150,8 +150,8 @@ void write_job_metrics(net::MetricsText& metrics, const std::vector<JobSample>& 
            [](const JobSample& job) {
              return job.status.pause.is == PauseState::Is::kPaused ? 1.0 : 0.0;
            });
-  // The counter starts at 0 when the job is loaded: Prometheus would count a restored sum twice if it were
-  // below the last value.
+  // The counter starts at 0 when the job is loaded: Prometheus would count a restored sum twice if
+  // it were below the last value.
   each_job(metrics, jobs, "energy_joules_total",
            "Energy that the job's ranks have reported since this server loaded the job.",
            [](const JobSample& job) { return job.energy.value; });
