@@ -138,7 +138,7 @@ class DriftingJob final : public KnobSetter, public WindowMeter {
   std::string pending_;
   std::size_t setting_ = 0;
   double time_ = 0;
-  Instant now_{1'000'000'000}, next_look_ = now_;
+  Instant now_{36'000'000'000'000}, next_look_ = now_;
   std::optional<Instant> window_;
   std::vector<std::pair<Instant, double>> energy_;
 };
@@ -304,6 +304,7 @@ Outcome play(Kind kind, std::uint64_t seed, double bound) {
   const TuningResult result = tuner->result();
   EXPECT_TRUE(result.failure.empty()) << result.failure;
   EXPECT_LE(result.saving.saved.value, job.used);
+  EXPECT_LE(result.saving.at_highest.value, 1.05 * job.used + result.saving.saved.value);
   return {.claimed = result.saving,
           .truth = job.truth_saved,
           .used = job.used,

@@ -7,6 +7,7 @@
 #include <numbers>
 #include <utility>
 
+#include "harpe/base/possible_energy.h"
 #include "harpe/base/text.h"
 
 namespace harpe::zeus {
@@ -98,12 +99,16 @@ bool is_full(const StepWindow& window, Instant now, bool is_of_look) {
   return steps >= kMostLookSteps || step.error <= kLookPrecision * step.mean;
 }
 
-/// Returns nullopt if the window could not be measured.
-std::optional<MeasuredSteps> measured_steps(const StepWindow& window, bool are_steps_timed) {
+/// Returns nullopt if the window could not be measured. A window is too short if its energy may be
+/// 0 within three times its error, or if GPUs cannot have used it in that time: steps that a
+/// program writes at once take some microseconds.
+std::optional<MeasuredSteps> measured_steps(const StepWindow& window, bool are_steps_timed,
+                                            int gpus) {
   const Seconds time = *window.end - window.begin;
   const std::vector<double>& steps = window.step_times;
   const auto& [energy, meter_error] = window.metered;
-  if ((steps.empty() && are_steps_timed) || time.value <= 0 || !(energy.value > 0)) {
+  if ((steps.empty() && are_steps_timed) || time.value <= 0 || !(energy > 3 * meter_error) ||
+      !why_impossible(energy, meter_error, time, kMostGpuPower * std::max(gpus, 1)).empty()) {
     return std::nullopt;
   }
   // The relative errors of the window's mean step: the meter's, and the scatter of the steps.
@@ -275,7 +280,7 @@ void ProfiledTuner::poll(Instant now) {
 /// Adds the figures of a closed window. A window that could not be measured has none and is
 /// measured again, since a failed reading may succeed the next time.
 void ProfiledTuner::take(const StepWindow& window) {
-  if (const auto measured = measured_steps(window, are_steps_timed_)) {
+  if (const auto measured = measured_steps(window, are_steps_timed_, options_.selector.gpus)) {
     if (are_steps_timed_) {
       ledger_.add(setting_, measured->steps, measured->time, measured->energy, measured->error);
     }
@@ -501,9 +506,10 @@ void ProfiledTuner::end_trials(const std::string& why, bool are_steps_timed) {
   if (!job_.is_alone() || !failure_.empty() || job_.is_lost()) return;
   trials_ended_.push_back(why);
   const bool ends_window = tries() || !are_steps_timed;
-  // The window counts up to the last step, but not as part of a trial.
+  // The window counts up to the last step, but not as part of a trial. Without step times, it is
+  // unknown which energy belongs to its steps.
   if (StepWindow* window = window_.opened();
-      ends_window && window != nullptr && !window->step_times.empty()) {
+      ends_window && are_steps_timed && window != nullptr && !window->step_times.empty()) {
     window->is_of_profiler = false;
     window_.close(rhythm_.last_event());
     take(window_.take());
@@ -534,21 +540,22 @@ std::optional<Seconds> StepRhythm::add(const StepEvent& event) {
 }
 
 Seconds StepRhythm::poll(Instant now) {
-  return now - std::exchange(polled_, now);
+  if (!polled_ && steps_ + epochs_ == 0) last_event_ = now;
+  return now - std::exchange(polled_, now).value_or(now);
 }
 
 Seconds StepRhythm::end_silence() {
-  return polled_ - std::exchange(last_event_, polled_);
+  return polled() - std::exchange(last_event_, polled());
 }
 
 bool StepRhythm::is_silent() const {
-  const Seconds silence = polled_ - last_event_;
+  const Seconds silence = polled() - last_event_;
   return step_began_ && steps_ >= kLeastSteps && silence > kSilence &&
          silence.value > kSilentSteps * usual_step_;
 }
 
 std::string StepRhythm::silence_text() const {
-  return "no step was seen for " + shortest(std::round((polled_ - last_event_).value)) +
+  return "no step was seen for " + shortest(std::round((polled() - last_event_).value)) +
          " s while settings were tried";
 }
 

@@ -84,14 +84,15 @@ class StepRhythm {
   std::int64_t epochs() const { return epochs_; }
   Seconds usual_step() const { return {usual_step_}; }
   Instant last_event() const { return last_event_; }
-  Instant polled() const { return polled_; }
+  Instant polled() const { return polled_.value_or(last_event_); }
 
  private:
   static constexpr double kPause = 5;  ///< times the usual step
 
   std::int64_t steps_ = 0, epochs_ = 0;
   std::optional<Instant> step_began_;  ///< nullopt after the end of an epoch
-  Instant last_event_{}, polled_{};
+  Instant last_event_{};               ///< before the first event: the first poll
+  std::optional<Instant> polled_;
   RunningMedian usual_;    // a median: pauses move it little
   double usual_step_ = 0;  ///< s
 };

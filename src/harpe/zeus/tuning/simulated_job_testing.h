@@ -118,7 +118,7 @@ class SimulatedJob final : public KnobSetter, public WindowMeter {
   Knob knob_;
   std::mt19937_64 random_;
   std::size_t setting_ = 0;
-  Instant now_{1'000'000'000};
+  Instant now_{36'000'000'000'000};  // the machine has run for hours
   std::optional<Instant> window_;
   std::vector<std::pair<Instant, double>> energy_;
 };

@@ -273,6 +273,17 @@ TEST(Tuner, ATrialWithoutStepsEndsAndSaysSo) {
   EXPECT_EQ(result.trials_ended[0], "no step was seen for 60 s while settings were tried");
 }
 
+TEST(Tuner, TimeBeforeTheRunUsesNoEnergy) {
+  SimulatedJob job;
+  auto tuner = tuner_for(job, {.selector = kBound});
+  tuner->start();
+  job.idle(*tuner, 5);
+  tuner->end_trials("steps arrive in bursts", false);  // before the first step
+  job.idle(*tuner, 60);
+  job.end(*tuner);
+  EXPECT_NEAR(tuner->result().saving.at_highest.value, job.joules(), 0.01 * job.joules());
+}
+
 TEST(Tuner, TheEndOfAnEpochIsNoSilence) {
   SimulatedJob job;
   auto tuner = tuner_for(job, {.selector = kBound});
