@@ -157,6 +157,7 @@ class RunOptimizeTest(agent_process.AgentTest):
     def check_advice(self, seen, run, why):
         self.assertEqual(run.returncode, 3)
         self.assertIn(why, seen["why_nothing_was_set"])
+        self.assertTrue(run.stderr.startswith("harpe run: nothing is set during this run: "), run.stderr)
         self.assertIsNone(seen["choice"])
         self.assertEqual(seen["saved_j"], 0)
         self.assertEqual(len(seen["settings"]), 1)

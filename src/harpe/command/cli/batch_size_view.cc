@@ -75,8 +75,8 @@ std::string recurring_job_view(std::string_view text, bool coloured) {
     view += "no trial has reached the target yet\n";
   }
   if (status.value("reports_refused", 0) > 0) {
-    view += "reports refused because of impossible numbers: " + shown(status, "reports_refused") +
-            " (see harpe batch-size log)\n";
+    view += "reports refused: " + shown(status, "reports_refused") +
+            " (harpe batch-size log shows the reasons)\n";
   }
   Table sizes = Table::of({"BATCH SIZE", "RESULTS", "REACHED", "MEAN COST"}, 0);
   for (const Json& size : status.value("batch_sizes", Json::array())) {

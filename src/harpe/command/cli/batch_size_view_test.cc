@@ -28,7 +28,7 @@ TEST(BatchSizeView, ShowsWhatIsKnownOfEachSize) {
 
 TEST(BatchSizeView, ShowsThatReportsWereRefused) {
   EXPECT_THAT(recurring_job_view(R"({"id": "mnist", "reports_refused": 3})", false),
-              HasSubstr("reports refused because of impossible numbers: 3 (see"));
+              HasSubstr("reports refused: 3 (harpe batch-size log"));
 }
 
 TEST(BatchSizeView, NamesOfClientsMoveNoCursor) {

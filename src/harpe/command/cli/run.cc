@@ -156,6 +156,8 @@ class CommandTuning {
   /// Starts tuning. Call just before the command begins.
   /// \param monitor  of the GPUs; null if they did not answer. Used until `finish`
   void start(EnergyMonitor* monitor);
+  /// Returns the reason why nothing is set; empty if settings are set. Call after `start`.
+  const std::string& why_nothing_is_set() const;
   /// Ends tuning after the command has ended: restores all settings and writes the profile.
   zeus::TuningReport finish();
 
@@ -218,6 +220,10 @@ void CommandTuning::start(EnergyMonitor* monitor) {
   if (tuning.tuner() == nullptr) return;
   state_->run = std::make_unique<zeus::TuningRun>(state_->steps, *tuning.tuner(), tuning.setter(),
                                                   system_clock());
+}
+
+const std::string& CommandTuning::why_nothing_is_set() const {
+  return state_->tuning->why_nothing_is_set();
 }
 
 zeus::TuningReport CommandTuning::finish() {
@@ -394,6 +400,11 @@ Result<RunReport> measure_command(const RunArguments& arguments,
   if (arguments.carbon.asked())
     report.carbon = RunEmissions{.source = arguments.carbon.source.text};
   if (tuning) tuning->start(meter.monitor());
+  // A training may run for weeks: its user must not learn this from the report at its end.
+  if (tuning && !console.json && !tuning->why_nothing_is_set().empty()) {
+    console.err << "harpe run: nothing is set during this run: " << tuning->why_nothing_is_set()
+                << std::endl;  // NOLINT(performance-avoid-endl): before the command's first line
+  }
   meter.begin();
   const Instant begin = system_clock().now();
   Result<ChildExit> exit = runner.run(command);

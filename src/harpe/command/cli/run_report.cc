@@ -161,6 +161,7 @@ std::string saving_text(const zeus::TuningReport& report) {
   const bool with_node = report.measures_node || report.selector.host_power.value > 0;
   std::string text = std::string("Against the highest setting, profiling") +
                      (with_node ? " and the node's power" : "") + " included: ";
+  if (saving.saved == Joules{0} && saving.error == Joules{0}) return text + "no saving.";
   if (std::abs(saving.saved.value) <= saving.error.value) {
     return text + "the saving cannot be distinguished from zero (" + joules_text(saving.saved) +
            " +- " + joules_text(saving.error) + ").";
@@ -187,6 +188,9 @@ std::string choice_text(const zeus::TuningReport& report) {
   std::size_t measured = 0;
   for (std::size_t i = 0; i < result.costs.size(); ++i)
     measured += zeus::is_measured(result, i) ? 1 : 0;
+  if (measured == 0) {
+    return "No setting was measured. " + chosen + " was kept.";
+  }
   if (!zeus::is_measured(result, *result.choice)) {
     return chosen + " was chosen: a model of " + std::to_string(measured) +
            " measured settings predicts that it is the best.";

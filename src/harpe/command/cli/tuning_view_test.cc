@@ -50,6 +50,14 @@ TEST(TuningView, ClaimsNoSavingWithinItsError) {
   EXPECT_THAT(text(report), HasSubstr("MORE (1.3 %)"));
 }
 
+TEST(TuningView, SaysThatNothingWasMeasured) {
+  zeus::TuningReport report = tuned();
+  for (zeus::StepCost& cost : report.result.costs) cost.steps = 0;
+  report.result.saving = {{0}, {0}, {7500}};
+  EXPECT_THAT(text(report), HasSubstr("No setting was measured. 1605 MHz was kept."));
+  EXPECT_THAT(text(report), HasSubstr("included: no saving."));
+}
+
 TEST(TuningView, SaysWhereTheCommandEndedTooEarly) {
   zeus::TuningReport report = tuned();
   report.result.decided = false;

@@ -107,7 +107,9 @@ Status HostedRecurringJob::retract(int trial, Seconds now) {
   const bool had_result = known != nullptr && known->has_result();
   const bool was_running = known != nullptr && known->status == zeus::Trial::Status::kDispatched;
   const std::vector<int> others = HARPE_TRY(optimizer_.retract(trial, now));
-  if (was_running) note("info", name_of(*optimizer_.find(trial)) + " was abandoned", now);
+  if (was_running) {
+    note("info", name_of(*optimizer_.find(trial)) + " was retracted while it ran", now);
+  }
   if (!had_result) return ok_status();
   std::string text =
       name_of(*optimizer_.find(trial)) + " was retracted: its result no longer counts";

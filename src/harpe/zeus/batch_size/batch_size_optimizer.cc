@@ -26,8 +26,8 @@ Status check_report(const RecurringJob& job, const TrialReport& report, const Tr
   using Optimizer = BatchSizeOptimizer;
   Diagnostics diagnostics;
   // The negated comparisons also reject NaN.
-  if (!(report.time.value >= 0 && std::isfinite(report.time.value))) {
-    diagnostics.add("time must be a number of seconds from 0");
+  if (!(report.time.value >= 0 && report.time <= Optimizer::kLongestTime)) {
+    diagnostics.add("time must be a number of seconds from 0 to 10 years");
   }
   if (!(report.energy.value >= 0 && std::isfinite(report.energy.value))) {
     diagnostics.add("energy must be a number of joules from 0");
@@ -35,8 +35,11 @@ Status check_report(const RecurringJob& job, const TrialReport& report, const Tr
   if (report.epoch < 1) diagnostics.add("current_epoch must be at least 1");
   if (diagnostics.empty() &&
       (report.epoch < trial.epochs || report.time < trial.time || report.energy < trial.energy)) {
-    diagnostics.add("trial " + std::to_string(trial.number) +
-                    " reported more before: count time, energy and epochs from its beginning");
+    diagnostics.add("trial " + std::to_string(trial.number) + " reported more before (" +
+                    std::to_string(trial.epochs) + " epochs, " + shortest(trial.time.value) +
+                    " s, " + shortest(trial.energy.value) +
+                    " J): count time, energy and epochs from its beginning; if that report was "
+                    "wrong, retract the trial");
   }
   if (diagnostics.empty() && report.time < Optimizer::kShortestEpoch * report.epoch) {
     diagnostics.add("time, " + shortest(report.time.value) + " s, is too short for " +

@@ -70,10 +70,11 @@ class BatchSizeOptimizer {
   static constexpr std::size_t kMostCurves = 16;
   /// Limits of a report. The mean power since the report before is at most `kMostPower` times the
   /// job's `max_power`, with `kCounterLag` added to the time because counters lag. An epoch takes
-  /// at least `kShortestEpoch`.
+  /// at least `kShortestEpoch`, and a trial at most `kLongestTime`.
   static constexpr double kMostPower = 2;
   static constexpr Seconds kCounterLag{1};
   static constexpr Seconds kShortestEpoch{0.001};
+  static constexpr Seconds kLongestTime{10 * 365.0 * 86400};  ///< of a trial
 
   /// \param now    initial value of `heard`
   /// \param prior  for Harpe's algorithm only; not part of the stored state

@@ -244,10 +244,11 @@ TEST(BatchSizeOptimizer, WrongReportsChangeNothingAndAreCounted) {
   EXPECT_EQ(refused([&](TrialReport& one) { one.time.value = nan; }), ErrorCode::kInvalidInput);
   EXPECT_EQ(refused([](TrialReport& one) { one.energy.value = -1; }), ErrorCode::kInvalidInput);
   EXPECT_EQ(refused([](TrialReport& one) { one.energy.value = 4; }), ErrorCode::kInvalidInput);
-  EXPECT_EQ(trainings.optimizer.reports_refused(), 5);
+  EXPECT_EQ(refused([](TrialReport& one) { one.time.value = 1e9; }), ErrorCode::kInvalidInput);
+  EXPECT_EQ(trainings.optimizer.reports_refused(), 6);
   const auto stored =
       parse_batch_size_optimizer(batch_size_optimizer_json(trainings.optimizer)).value();
-  EXPECT_EQ(stored.reports_refused(), 5);
+  EXPECT_EQ(stored.reports_refused(), 6);
 }
 
 TEST(BatchSizeOptimizer, AWindowFollowsDataThatDrift) {

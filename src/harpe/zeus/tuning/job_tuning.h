@@ -90,6 +90,8 @@ class JobTuning {
   /// \param peers    the job's other processes, which all call this function, used until `finish`;
   ///                 null if there are none
   void start(EnergyMonitor* monitor, Clock& clock, Peers* peers = nullptr);
+  /// Returns the reason why this run sets nothing, known after `start`; empty if it sets settings.
+  const std::string& why_nothing_is_set() const { return report_.why_nothing_was_set; }
   /// Returns the tuner of the job's steps; null if nothing is measured (the report says why).
   Tuner* tuner() { return tuner_.get(); }
   /// Returns the setter. Must not be called without a tuner.
