@@ -158,6 +158,7 @@ std::string predicted(const Json& status) {
   constexpr double kShown = 5e-4;  // of an iteration
   std::string text = seconds_in(status, "predicted_time_s") + " predicted";
   const auto time = number_in(status, "predicted_time_s");
+  if (!number_in(status, "iteration_time_s")) return text;  // no iteration was measured
   double slowest = 0;
   for (const Json& plan : member(status, "plans"))
     slowest = std::max(slowest, number_in(plan, "time_s").value_or(0));

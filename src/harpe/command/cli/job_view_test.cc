@@ -46,6 +46,15 @@ TEST(JobView, SaysWhatIsPredictedBeyondThePlan) {
   EXPECT_NE(of("0.7188").find("718.800 ms predicted, "), std::string::npos) << of("0.7188");
 }
 
+TEST(JobView, BeforeIterationsNothingIsPredictedBeyondThePlan) {
+  const std::string view =
+      job_view(R"({"id": "a", "plans": [{"plan": 0, "pipelines": 2, "time_s": 0.7188}],
+                   "iteration_time_s": null, "predicted_time_s": 0.8})",
+               false);
+  EXPECT_NE(view.find("800.000 ms predicted"), std::string::npos) << view;
+  EXPECT_EQ(view.find("outside"), std::string::npos) << view;
+}
+
 TEST(JobView, AJobThatIsOnlyObservedShowsWorkWaitingAndARange) {
   const auto of = [](const std::string& estimate) {
     return job_view(
